@@ -362,7 +362,7 @@ def test_several_taus_give_what_each_gives_alone_and_ask_the_model_once() -> Non
         asked.clear()
         assert together.by_tau == tuple((one.tau, one.p) for one in alone)
         assert (together.p, together.tau, together.b) == (alone[0].p, 0.01, alone[0].b)
-        assert len({one.p.estimate for one in alone}) > 2  # the thresholds do differ
+        assert len({one.p.estimate for one in alone}) > 1  # the thresholds do differ
     for wrong, said in (([], "at least one tau"), ([0.1, 0.1], "given once"), ([1, -1], "is -1")):
         with pytest.raises(SettingError, match=said):
             individual_fairness(domain, model, x, tau=wrong)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,6 +26,7 @@ from fairprobe.papers.neuronfair_repair import (
     POINTS,
     REPAIRS,
     RETRAINED,
+    RepairedNetwork,
     Repairs,
     before,
     repair_job,
@@ -168,7 +170,7 @@ def test_table_9_has_the_order_of_each_repeat_and_of_all() -> None:
     assert cells["sigma", "dm_rs"].paper == 0.0186
     every = [rate for rates in RATES.values() for rate in rates]
     assert cells["cost", "dm_rs"].mean == pytest.approx(2 * np.mean(every))
-    assert sorted(set(cells["cost", "auc"].values)) == [0.5, 1.5]
+    assert set(cells["cost", "auc"].values) == {0.5, 1.5}
     document = EXPERIMENTS["neuronfair-table9"].document(plan, outcome)
     assert [cell.mean for cell in document.cells if cell.dataset == "all"] == pytest.approx([1, -1])
 
@@ -222,6 +224,10 @@ def test_table_9_does_no_job_again(done: Finished, folder: Path) -> None:
     assert rho.between(-1, 1).all()
 
 
+def timeless(network: RepairedNetwork) -> RepairedNetwork:
+    return msgspec.structs.replace(network, auc_seconds=0.0, dm_rs_seconds=0.0)
+
+
 def inputs_of(job: Job, folder: Path) -> dict[str, Plain]:
     plan = Plan(repeats=1)
     jobs = [*training(plan, [GERMAN]), repair_job(plan, GERMAN, NEURONFAIR, 0)]
@@ -236,7 +242,7 @@ def test_retraining_with_no_share_of_the_idis_is_the_control(folder: Path) -> No
     job = repair_job(plan, GERMAN, NEURONFAIR, 0)
     inputs = inputs_of(job, folder)
     nothing = retrained(job.settings | {"share": 0.0}, inputs)
-    assert nothing == retrained_without(control.settings, inputs)
+    assert timeless(nothing) == timeless(retrained_without(control.settings, inputs))
     assert nothing.added == 0
 
 
@@ -257,5 +263,5 @@ def test_the_network_before_is_measured_on_the_same_people_in_every_repeat(folde
     job = repair_job(Plan(repeats=1), GERMAN, BEFORE, 0)
     inputs = inputs_of(job, folder)
     first, other = (before(job.settings | {"repeat": repeat}, inputs) for repeat in (0, 3))
-    assert first == other
+    assert timeless(first) == timeless(other)
     assert set(first.others) == {"age"}

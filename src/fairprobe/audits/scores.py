@@ -46,6 +46,7 @@ from fairprobe.metrics import (
     cells,
     compare_counterparts,
     dm_rs,
+    seed_distance,
     spread,
     striking_pairs,
 )
@@ -100,6 +101,7 @@ class ScoreAudit(AuditResult[ScoresDocument]):
     findings: Findings
     spread: float | None
     cells: float | None
+    distance: float | None
     pairs: list[Pair]
     largest_found: float | None
     groups: tuple[ScoredGroups, ...]
@@ -256,6 +258,7 @@ def audit_scores(
         findings=findings,
         spread=spread(findings),
         cells=cells(findings, seed=seed),
+        distance=seed_distance(findings, seeds) if how.origin == "seed" else None,
         pairs=striking_pairs(findings, records=data.x, show_records=show_records),
         largest_found=_largest(findings),
         groups=groups,

@@ -45,7 +45,7 @@ from fairprobe.metrics import (
     striking_pairs,
 )
 from fairprobe.metrics import people as people_in_data
-from fairprobe.metrics.individual import check_taus
+from fairprobe.metrics.individual import boundary_tau, check_taus
 from fairprobe.metrics.plausible import Plausible, plausible
 from fairprobe.metrics.weighted import Weighted, weighted
 from fairprobe.models import Decision, Model, TorchModel, one_thread
@@ -410,6 +410,23 @@ def check_data(data: object) -> None:
             " fairprobe.datasets.open_table(...) makes one of a table; got a"
             f" {type(data).__name__}."
         )
+
+
+def parsed_taus(words: str) -> tuple[float, ...]:
+    """The thresholds of IFR_p as the command line has them: numbers, or "boundary", the divergence
+    at the decision boundary.
+    """
+    try:
+        taus = [
+            boundary_tau() if word.strip() == "boundary" else float(word)
+            for word in words.split(",")
+        ]
+    except ValueError as error:
+        raise SettingError(
+            f"--tau is '{words}'; expected numbers of 0 or more, or 'boundary', separated by"
+            " commas: --tau 0.001,boundary."
+        ) from error
+    return check_taus(taus)
 
 
 def check_settings(

@@ -11,7 +11,7 @@ import typer
 from fairprobe.catalogue import METHODS
 from fairprobe.cli.common import Resume, command_line, progress, tell_unfinished
 from fairprobe.cli.decision import Costs, DecisionThreshold, decision_of
-from fairprobe.cli.inputs import ModelOptions, NamedTable, nothing_to_train, split
+from fairprobe.cli.inputs import ModelOptions, NamedTable, nothing_to_train
 from fairprobe.cli.options import Samples, Seed
 from fairprobe.errors import SettingError
 
@@ -180,6 +180,8 @@ def make_run(
 
 def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
     """What only audits of classes, or only those of amounts, take."""
+    from fairprobe.audits.table import parsed_taus
+
     if data.amounts is None:
         if options.tolerance is not None:
             raise SettingError(
@@ -187,7 +189,8 @@ def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
                 " out, or use --target amount."
             )
         decision = decision_of(options.decision_threshold, options.costs, data)
-        return {"decision": decision} | _tau(options.tau)
+        tau = {} if options.tau is None else {"tau": parsed_taus(options.tau)}
+        return {"decision": decision, **tau}
     if options.tau is not None:
         raise SettingError(
             f"--tau compares probabilities of classes, and '{data.label}' is audited as an amount."
@@ -199,22 +202,6 @@ def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
             " out, or divide the label into classes."
         )
     return {"tolerance": options.tolerance}
-
-
-def _tau(given: str | None) -> dict[str, Any]:
-    """The thresholds of IFR_p; "boundary" is the divergence at the decision boundary."""
-    from fairprobe.metrics.individual import boundary_tau, check_taus
-
-    if given is None:
-        return {}
-    try:
-        taus = [boundary_tau() if word == "boundary" else float(word) for word in split(given)]
-    except ValueError as error:
-        raise SettingError(
-            f"--tau is '{given}'; expected numbers of 0 or more, or 'boundary', separated by"
-            " commas: --tau 0.001,boundary."
-        ) from error
-    return {"tau": check_taus(taus)}
 
 
 def print_dry_run(table: NamedTable, given: ModelOptions, options: AuditOptions) -> None:

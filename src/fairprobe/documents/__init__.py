@@ -17,6 +17,7 @@ from fairprobe.documents.base import (
     header_of,
     to_dict,
 )
+from fairprobe.documents.base_rates import BaseRateRow, BaseRatesDocument
 from fairprobe.documents.certificate import CertificateDocument, ProvedPeople
 from fairprobe.documents.decision import DecisionDocument
 from fairprobe.documents.files import MOST_BYTES, file_in, read_bytes, read_toml
@@ -46,8 +47,6 @@ from fairprobe.documents.runs import (
 from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import (
     AblationDocument,
-    BaseRateRow,
-    BaseRatesDocument,
     Data,
     Dial,
     EqualizedOdds,

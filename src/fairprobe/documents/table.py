@@ -19,6 +19,7 @@ from fairprobe.documents.base import (
     Share,
     check_interval,
 )
+from fairprobe.documents.base_rates import BaseRatesDocument
 from fairprobe.documents.certificate import CertificateDocument
 from fairprobe.documents.chat import ChatDocument
 from fairprobe.documents.decision import DecisionDocument
@@ -36,26 +37,6 @@ class OutsideRows(Document, frozen=True, kw_only=True):
 
     rows: Count
     by_attribute: dict[str, Count]
-
-
-class BaseRateRow(Document, frozen=True, kw_only=True):
-    """How many people a group has, and how many of them have each label; of a very small group the
-    labels are not told.
-    """
-
-    name: str
-    people: Count
-    labels: list[RateDocument]
-
-
-class BaseRatesDocument(Document, frozen=True, kw_only=True):
-    """The labels of the groups in the data itself, before any model. `left_out` people have a
-    value that the schema does not know.
-    """
-
-    attribute: str
-    rows: list[BaseRateRow]
-    left_out: Count
 
 
 class Data(Document, frozen=True, kw_only=True):

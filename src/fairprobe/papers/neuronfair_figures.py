@@ -35,7 +35,7 @@ from fairprobe.papers.neuronfair import (
     training,
 )
 from fairprobe.papers.neuronfair_work import Diversity, NeuronCoverage
-from fairprobe.papers.tables import TITLES, Cell, compare_with
+from fairprobe.papers.tables import TITLES, Cell
 from fairprobe.statistics.repeats import Repeats
 
 RADII = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
@@ -199,6 +199,7 @@ class Figure6(Searches):
         " for EIDIG, 15 for ADF, none for non-IDIs. A union over many instances grows with their"
         " number; the neurons that more than half of them activate do not, nor does what one"
         " activates on average, so all three are given.",
+        "All repeats share one network, so shares hardly vary between them; there are no t-tests.",
         "The paper counts in the most biased layer alone. Ours may have a single biased neuron"
         " there, so the biased neurons of all layers, each by its own T_d, are counted as well.",
         SAME_NETWORK,
@@ -221,7 +222,7 @@ class Figure6(Searches):
         )
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
-        cells = [
+        return [
             replace(
                 collect(plan, outcome, cell, jobs, NeuronCoverage, lambda _: nan),
                 values=tuple(
@@ -236,7 +237,6 @@ class Figure6(Searches):
             for cell in (cell_of(subject, variant, measure, _printed(variant, measure)),)
             for jobs in (grid(plan, [subject], [variant], self.job),)
         ]
-        return compare_with(cells, NEURONFAIR.method, NEURONFAIR.variant)
 
     def _values(
         self, plan: Plan, outcome: Outcome, subject: Subject, variant: Variant, measure: Measure

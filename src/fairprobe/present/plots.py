@@ -32,7 +32,7 @@ ROW, TOP, BOTTOM = 35, 4, 22
 LABEL = 46  # characters of a bar's label; the table under the figure has all of it
 CONTROL_DASH = (4.0, 2.0)
 STYLED_LAYERS = 9  # of more curves only that of the most biased layer stands out
-MOST_DOTS = 300  # of a layer, in the plot of its neurons
+MOST_DOTS, FEWEST_DOTS = 600, 20  # of all layers, and of each, in the plot of their neurons
 MOST_TICKS = 16  # layers named below that plot
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5))
 
@@ -243,19 +243,24 @@ def neuron_differences(name: str, interpretation: Interpretation, *, says: str) 
 
     def draw(figure: Figure, slots: Slots) -> None:
         axes = figure.add_axes((0.125, 0.16, 0.86, 0.75))
+        most = max(FEWEST_DOTS, MOST_DOTS // len(layers))
         for place, layer in enumerate(layers):
+            order = sorted(range(layer.neurons), key=lambda neuron: -layer.differences[neuron])
+            shown = order[:: max(1, -(-layer.neurons // most))]
             biased = set(layer.biased_neurons)
-            every = max(1, -(-layer.neurons // MOST_DOTS))
-            order = sorted(range(layer.neurons), key=lambda neuron: layer.differences[neuron])
-            shown = order[::-1][::every]
-            at = [place + 0.1 + 0.8 * (neuron + 0.5) / layer.neurons for neuron in shown]
-            axes.scatter(
-                at,
-                [layer.differences[neuron] for neuron in shown],
-                s=[14 if neuron in biased else 5 for neuron in shown],
-                color=[MARK if neuron in biased else BAR for neuron in shown],
-                linewidths=0,
-            )
+            for chosen, color, size in (
+                ([neuron for neuron in shown if neuron not in biased], MUTED, 3.5),
+                ([neuron for neuron in shown if neuron in biased], MARK, 5.5),
+            ):
+                axes.plot(
+                    [place + 0.1 + 0.8 * (neuron + 0.5) / layer.neurons for neuron in chosen],
+                    [layer.differences[neuron] for neuron in chosen],
+                    color=color,
+                    marker="o",
+                    ms=size,
+                    mew=0,
+                    ls="",
+                )
             ends = [place + 0.05, place + 0.95]
             axes.plot(ends, [layer.threshold] * 2, color=INK, lw=1, ls=(0, (3, 2)))
         highest = max(max(layer.differences, default=0) for layer in layers)
