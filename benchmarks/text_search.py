@@ -1,7 +1,7 @@
 """Measures the search among context words: margin look-ahead beside random exchange and biased
 neurons, with and without the filter of seen bigrams.
 
-    FAIRPROBE_ASSETS=… python -m benchmarks.text_search [own] [bilstm] [--seeds 60] [neurons]
+    FAIRPROBE_ASSETS=… python -m benchmarks.text_search [own] [bilstm] [--seeds 60] [--repeats 5] [neurons]
 
 `own` is a convolutional network that is trained here on the tweets; settings were chosen on it.
 `bilstm` is the published network of `benchmarks/text.py`, measured with them. No sample is printed.
@@ -13,6 +13,7 @@ import csv
 import gzip
 import sys
 from collections.abc import Sequence
+from itertools import product
 from time import process_time
 
 import numpy as np
@@ -95,11 +96,13 @@ def prepared(
     return inside, Vocabulary(model.network, [each.text for each in texts], lexicon), some
 
 
-def compare(name: str, model: TextModel, seeds: int, guides: Sequence[Guide]) -> None:
-    """All guides with and without the filter, from the same seeds with as many calls."""
+def compare(name: str, model: TextModel, seeds: int, guides: Sequence[Guide], repeats: int) -> None:
+    """All guides with and without the filter, from the same seeds with as many calls. Each repeat
+    has other random numbers.
+    """
     lexicon = open_lexicon("orientation")
     inside, vocabulary, some = prepared(model, lexicon, seeds)
-    for filtered in (True, False):
+    for filtered, repeat in product((True, False), range(1, repeats + 1)):
         for guide in guides:
             start = process_time()
             found = Searcher(
@@ -108,11 +111,11 @@ def compare(name: str, model: TextModel, seeds: int, guides: Sequence[Guide]) ->
                 vocabulary,
                 guide=guide,
                 filtered=filtered,
-                rng=np.random.default_rng(1),
+                rng=np.random.default_rng(repeat),
                 neurons=biased_neurons(inside),
             ).run(some)
             print(
-                f"{name}, {guide}, {'seen bigrams' if filtered else 'no filter'}:"
+                f"{name}, {guide}, repeat {repeat}, {'seen bigrams' if filtered else 'no filter'}:"
                 f" {len(found.found)} findings in {found.calls} calls, {found.per_1000:.1f} for"
                 f" 1,000; seeds hit {found.seeds_hit} of {found.seeds}, within"
                 f" {BUDGETS} calls {[found.hit_within(calls) for calls in BUDGETS]}; at the seed"
@@ -126,10 +129,11 @@ def main() -> None:
     torch.set_num_threads(1)
     words = sys.argv[1:]
     seeds = int(words[words.index("--seeds") + 1]) if "--seeds" in words else SEEDS
+    repeats = int(words[words.index("--repeats") + 1]) if "--repeats" in words else 1
     guides: tuple[Guide, ...] = (*GUIDES, "neurons") if "neurons" in words else GUIDES
     for name, build in (("own", own), ("bilstm", toxic)):
         if name in words or not set(words) & {"own", "bilstm"}:
-            compare(name, build(), seeds, guides)
+            compare(name, build(), seeds, guides, repeats)
 
 
 if __name__ == "__main__":
