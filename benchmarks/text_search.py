@@ -1,7 +1,8 @@
 """Measures the search among context words: margin look-ahead beside random exchange and biased
 neurons, with and without the filter of seen bigrams.
 
-    FAIRPROBE_ASSETS=… python -m benchmarks.text_search [own] [bilstm] [--seeds 60] [--repeats 5] [neurons]
+    FAIRPROBE_ASSETS=… python -m benchmarks.text_search [own] [bilstm] [neurons] [--seeds 60]
+    [--repeats 5]
 
 `own` is a convolutional network that is trained here on the tweets; settings were chosen on it.
 `bilstm` is the published network of `benchmarks/text.py`, measured with them. No sample is printed.
