@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -189,12 +190,42 @@ def test_a_threshold_for_each_group_moves_the_proof_as_it_moves_the_judge() -> N
     assert counts.affected == int(judge(domain, model, everybody(domain)).is_discriminatory.sum())
 
 
+@pytest.mark.parametrize("name", ["gelu", "three classes", "twins", "constraints"])
+def test_the_checker_counts_what_an_enumeration_counted(name: str, tmp_path: Path) -> None:
+    domain, model = next((each[1], each[2]) for each in CASES if each[0] == name)
+    chain = chain_of(model, domain)
+    *_, counts = enumerated(chain)
+    share = counts.alike / counts.cases
+    save(Proof(chain, "enumerated", share, counts), tmp_path / "c.npz")
+    assert checker.check(str(tmp_path / "c.npz"))["checked"] == pytest.approx(share, abs=1e-12)
+    more = Proof(chain, "enumerated", share + 1 / counts.cases, counts)
+    save(more, tmp_path / "more.npz")
+    with pytest.raises(ValueError, match="fewer people"):
+        checker.check(str(tmp_path / "more.npz"))
+    half = replace(counts, asked=counts.asked // 2)
+    save(Proof(chain, "enumerated", share, half), tmp_path / "half.npz")
+    with pytest.raises(ValueError, match="fewer people"):
+        checker.check(str(tmp_path / "half.npz"))
+
+
+def test_people_with_real_attributes_are_never_counted_one_by_one(tmp_path: Path) -> None:
+    domain = numbers(real=True)
+    chain = chain_of(network(domain, seed=11), domain)
+    save(searched(chain, 2), tmp_path / "c.npz")
+    with np.load(tmp_path / "c.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    none = {name: arrays[name][:0] for name in ("plane", "slopes", "constants")}
+    write(tmp_path / "forged.npz", {**arrays, **none})
+    with pytest.raises(ValueError, match="cannot be counted"):
+        checker.check(str(tmp_path / "forged.npz"))
+
+
 def test_an_altered_certificate_is_rejected(tmp_path: Path) -> None:
     """One coefficient of 100 changed by a tenth, with the digest made right again."""
     domain = numbers(sizes=(7, 9, 9))
     chain = chain_of(network(domain, seed=2), domain)
     path = tmp_path / "certificate.npz"
-    save(searched(chain, 2), path)
+    save(searched(chain, 1), path)
     checker.check(str(path))
     with np.load(path) as file:
         arrays = {name: file[name] for name in file.files}
