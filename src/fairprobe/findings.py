@@ -164,20 +164,22 @@ class Findings:
         save_to: Path | None = None,
         *,
         score: Callable[[Rows], Rows] | None = None,
+        batches: Callable[[pa.Schema], Iterable[pa.RecordBatch]] | None = None,
     ) -> Findings:
         """Create findings from a ledger's records. They are read again if the file cannot be
-        written, so none is lost. `score` is the plausibility of rows.
+        written, so none is lost. `score` is the plausibility of rows. `batches` makes the rows of
+        the table elsewhere.
         """
         schema = _schema(domain, generation)
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            return (_batch(domain, some, schema, score) for some in records())
+        def here() -> Iterator[pa.RecordBatch]:
+            return (batch_of(domain, some, schema, score) for some in records())
 
         if save_to is not None:
             with suppress(StorageError):  # a later `save` raises it; until then they are in memory
-                _write(save_to, schema, batches())
+                _write(save_to, schema, here() if batches is None else batches(schema))
                 return cls(domain, generation, path=save_to)
-        return cls(domain, generation, table=pa.Table.from_batches(batches(), schema))
+        return cls(domain, generation, table=pa.Table.from_batches(here(), schema))
 
     def save(self, path: Path | str) -> Path:
         """Write a Parquet file, whole or not at all."""
@@ -299,9 +301,10 @@ def _schema(domain: Domain, generation: Generation) -> pa.Schema:
     )
 
 
-def _batch(
+def batch_of(
     domain: Domain, records: Any, schema: pa.Schema, score: Callable[[Rows], Rows] | None
 ) -> pa.RecordBatch:
+    """Records of a ledger as rows of the table."""
     x = domain.unpack(records["x"])
     other = domain.unpack(records["other"], domain.changing_columns)
     x_other = x.copy()
@@ -330,9 +333,13 @@ def _phase_codes(batch: pa.RecordBatch) -> Any:
 
 
 def _write(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    # A dictionary of numbers that hardly repeat takes time and room.
+    repeat = [column.name for column in schema if column.type not in (pa.float32(), pa.int64())]
     with (
         replacing(path) as temporary,
-        pq.ParquetWriter(temporary, schema, compression="zstd", write_page_checksum=True) as writer,
+        pq.ParquetWriter(
+            temporary, schema, compression="zstd", use_dictionary=repeat, write_page_checksum=True
+        ) as writer,
     ):
         for batch in batches:
             writer.write_batch(batch)

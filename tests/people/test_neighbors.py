@@ -151,6 +151,17 @@ def test_small_integers_find_the_same_as_floats(
     np.testing.assert_array_equal(packed.how_far(strangers), fitted.how_far(strangers))
 
 
+def test_how_far_somebody_is_does_not_depend_on_who_is_asked_about_at_the_same_time(
+    fitted: Neighbors, strangers: Rows
+) -> None:
+    one_by_one = [fitted.measure(row[None])[0] for row in strangers[:100]]
+    np.testing.assert_array_equal(one_by_one, fitted.measure(strangers)[:100])
+    assert np.mean(fitted.measure(strangers) == fitted.how_far(strangers)) > 0.95
+    assert len(fitted.measure(strangers[:0])) == 0
+    weights = np.log2(fitted.distance.weights)
+    np.testing.assert_array_equal(weights, np.rint(weights))
+
+
 def test_small_blocks_find_the_same_as_large_ones(
     fitted: Neighbors, strangers: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:

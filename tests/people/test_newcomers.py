@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Floats, Rows
 from fairprobe.people import PlausiblePeople
+from fairprobe.people.neighbors import Neighbors
 from fairprobe.search.newcomers import SLACK, START, Newcomers
 from tests.people.population import AGE, WORK
 
@@ -26,7 +27,7 @@ def test_nobody_is_known_at_the_start(people: PlausiblePeople) -> None:
 
 
 def test_near_copies_are_never_accepted(people: PlausiblePeople, candidates: Rows) -> None:
-    far = people.neighbors.how_far(candidates)
+    far = people.neighbors.measure(candidates)
     near = far < people.nearest_allowed
     assert near.sum() > 20
     newcomers = Newcomers(people)
@@ -52,7 +53,7 @@ def test_no_part_of_the_distances_holds_more_than_its_share(
 ) -> None:
     newcomers = Newcomers(people)
     # Half of them from the nearest tenth, as a search brings them.
-    part = people.part(people.neighbors.how_far(candidates))
+    part = people.part(people.neighbors.measure(candidates))
     order = np.concatenate([np.flatnonzero(part == 0), np.flatnonzero(part != 0)[:3000]])
     order = np.random.default_rng(0).permutation(order)
     kept = np.zeros(len(candidates), dtype=bool)
@@ -67,12 +68,28 @@ def test_no_part_of_the_distances_holds_more_than_its_share(
 
 
 def test_who_had_no_room_may_come_again(people: PlausiblePeople, candidates: Rows) -> None:
-    part = people.part(people.neighbors.how_far(candidates))
+    part = people.part(people.neighbors.measure(candidates))
     near, rest = candidates[part == 0], candidates[part != 0]
     newcomers = Newcomers(people)
     assert newcomers.accept(near).sum() <= START
     newcomers.accept(rest)
     assert newcomers.accept(near).sum() > START
+
+
+def test_each_person_is_measured_once(
+    people: PlausiblePeople, candidates: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newcomers, measured, real = Newcomers(people), list[int](), Neighbors.measure
+
+    def counting(self: Neighbors, x: Rows) -> Floats:
+        measured.append(len(x))
+        return real(self, x)
+
+    monkeypatch.setattr(Neighbors, "measure", counting)
+    different = len(np.unique(people.domain.key(candidates)))
+    for some in (candidates[:9000], candidates, candidates):
+        newcomers.accept(some)
+    assert sum(measured) == different
 
 
 def test_an_empty_batch_changes_nothing(people: PlausiblePeople, candidates: Rows) -> None:

@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import fairprobe as fp
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings
 from fairprobe.judgement import Verdict
 from fairprobe.models import Model, TorchModel
+from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
-from fairprobe.search import Budget, Explorer, Progress, RandomWalk, choose_seeds, search
+from fairprobe.search import Budget, Explorer, Probe, Progress, RandomWalk, choose_seeds, search
 from fairprobe.search.chunks import Checkpoint, ChunkResult, chunks_of
 from fairprobe.search.merge import Batch
 from fairprobe.search.methods.base import Proposal, World
@@ -103,6 +105,94 @@ def test_two_workers_find_what_one_finds_whatever_ends_the_search_even_if_one_is
 
     assert same(subject(), subject(workers=2, progress=kill))
     assert seen
+
+
+class Inline:
+    """Workers that are this process: what they are given is done at once."""
+
+    count = 2
+
+    def __init__(self) -> None:
+        self.ended: list[tuple[str, Any]] = []
+
+    def __enter__(self) -> Inline:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def has_room(self) -> bool:
+        return len(self.ended) < self.count
+
+    def submit(self, name: str, function: Any, *arguments: Any, inputs: Any) -> None:
+        self.ended.append((name, function(*arguments, *inputs.values())))
+
+    def wait(self, seconds: float) -> list[tuple[str, Any]]:
+        ended, self.ended = self.ended, []
+        return ended[::-1]
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers that leave all records in files and share the end of the search."""
+    monkeypatch.setattr("fairprobe.search.whole.staff", lambda *_: Inline())
+    monkeypatch.setattr("fairprobe.search.ledger.HANDED", 0)
+    monkeypatch.setattr("fairprobe.search.shared.FEWEST", 0)
+
+
+@pytest.mark.usefixtures("inline")
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_records_that_stay_in_files_are_merged_part_by_part_and_written_in_the_same_order(
+    subject: Subject, is_saved: bool, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "one.parquet", tmp_path / "two.parquet"] if is_saved else [None, None]
+    one, two = (
+        subject(workers=count, save_to=path, score=plausibility)
+        for count, path in enumerate(paths, start=1)
+    )
+    assert len(one) > 20
+    assert same(one, two)
+    kept = Checkpoint(tmp_path / "kept", "a")
+    assert same(one, subject(workers=2, checkpoint=kept, score=plausibility))
+    (tmp_path / "kept" / "chunk-000002.npz").unlink()
+    (tmp_path / "kept" / "chunk-000001.npz").unlink()
+    assert same(one, subject(workers=2, checkpoint=kept, score=plausibility))
+
+
+def plausibility(x: Rows) -> Rows:
+    return np.asarray(x.sum(axis=1) / 1000, dtype=np.float32)
+
+
+@pytest.mark.usefixtures("inline")
+def test_a_score_that_cannot_be_sent_or_a_full_disk_at_the_end_costs_nothing(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = subject(score=plausibility)
+    by_hand = subject(score=lambda x: plausibility(x), workers=2, save_to=tmp_path / "a.parquet")
+    assert same(one, by_hand)
+    monkeypatch.setattr("fairprobe.search.shared.write_part", lambda *_: "no room")
+    found = subject(score=plausibility, workers=2, save_to=tmp_path / "b.parquet")
+    assert same(one, found)
+
+
+def test_among_plausible_people_two_workers_find_what_one_finds_however_many_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    data = fp.datasets.load("german").with_sensitive("gender")
+    domain, people = data.domain, PlausiblePeople.fit(data)
+    model = TorchModel(planted(domain, bias=8.0))
+    monkeypatch.setattr("fairprobe.search.whole.staff", lambda *_: Inline())
+    monkeypatch.setattr("fairprobe.search.methods.probe.OF_A_CHUNK", 2000)
+
+    def found(**options: Any) -> Findings:
+        seeds = choose_seeds(domain, data.x, 40, rng=np.random.default_rng(1))
+        rng, budget = np.random.default_rng(3), Budget(seeds=40, local_iterations=200)
+        return search(domain, model, Probe(), seeds, budget, rng=rng, people=people, **options)
+
+    one = found()
+    assert len(one) > 20
+    assert same(one, found(workers=2))
+    monkeypatch.setattr("fairprobe.search.merge.DECIDED_AT_ONCE", 1)
+    assert same(one, found())
 
 
 def test_without_time_the_first_chunk_is_begun_and_the_search_says_why_it_ended(
@@ -289,7 +379,7 @@ def test_the_time_of_an_earlier_run_counts(subject: Subject, tmp_path: Path) -> 
     subject(checkpoint=first)
     result = first.read(0, subject_types(subject))
     assert result is not None
-    first.write(0, result, 1000.0)
+    first.write(0, result, 1000.0, subject_types(subject))
     found = subject(checkpoint=Checkpoint(tmp_path, "a"))
     assert found.generation.wall_seconds >= 1000
 

@@ -19,7 +19,7 @@ from fairprobe.arrays import Ints, Keys, Rows
 from fairprobe.errors import StorageError
 from fairprobe.judgement import Verdict
 from fairprobe.schema.domain import Attribute, Domain
-from fairprobe.search.ledger import FILES, GLOBAL, LOCAL, Ledger
+from fairprobe.search.ledger import GLOBAL, LOCAL, PARTS, Ledger
 
 GENDER = Attribute(name="gender", low=1, high=2)
 
@@ -258,6 +258,30 @@ def test_no_order_of_steps_and_no_limit_makes_a_difference(
     check_agrees(DOMAINS[name], draw(DOMAINS[name], sizes, seed=seed, people=people), limit)
 
 
+@pytest.mark.parametrize("handed", [0, 10**9])
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("name", DOMAINS)
+def test_what_other_ledgers_hand_over_is_entered_as_if_it_were_found_here(
+    name: str, limit: int, handed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairprobe.search.ledger.HANDED", handed)
+    domain, steps = DOMAINS[name], draw(DOMAINS[name], [30, 200, 50, 300], seed=1)
+    whole, here = Ledger(domain), fill(domain, steps, 10**9)
+    whole.in_parts = here.in_parts = True
+    for some in (steps[:1], steps[1:3], steps[3:]):
+        part = Ledger(domain, limit=limit, folder=tmp_path)
+        for step in some:
+            part.add(step.x, step.verdict, origin=step.origin, phase=step.phase)
+        whole.enter(*part.hand_over())
+        part.close()
+    tried, found = by_hand(domain, steps)
+    assert in_ledger(domain, whole) == found
+    assert whole.count_tried() == len(tried)
+    both = (np.concatenate(list(each.found())).tobytes() for each in (whole, here))
+    assert next(both) == next(both)  # in the same order
+    whole.close()
+
+
 def test_reading_twice_gives_the_same_and_more_can_be_entered_between() -> None:
     domain = DOMAINS["hashed keys"]
     steps = draw(domain, [40, 40, 40], seed=5)
@@ -338,9 +362,7 @@ def test_what_waits_in_memory_is_bounded_by_the_limit_and_one_step(name: str) ->
         for store in (ledger._found, ledger._tried):
             assert sum(len(records) for records in store._waiting) <= 2 * limit + 20
     assert (
-        ledger._tried._folder is not None
-        or name == "narrow, exact keys"
-        or name == "two sensitive attributes"
+        ledger._tried._spills or name == "narrow, exact keys" or name == "two sensitive attributes"
     )
     ledger.close()
 
@@ -351,8 +373,8 @@ def test_files_share_the_people_evenly_enough_to_be_read_one_by_one(
     domain = DOMAINS["filling 64 bits"]
     ledger = fill(domain, draw(domain, [5000], seed=9, people=5000), limit=10)
     sizes = [len(records) for records in ledger._tried.unique()]
-    assert len(sizes) == FILES
-    assert max(sizes) < 3 * 5000 / FILES
+    assert len(sizes) == PARTS
+    assert max(sizes) < 3 * 5000 / PARTS
     ledger.close()
 
 
@@ -381,8 +403,8 @@ def test_no_folder_for_files_is_said_in_words_too(
 def test_a_write_that_failed_half_way_can_be_repeated_without_damage(
     own_temporary_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A disk that was full for a moment, in the middle of a spill: some files were written, one of
-    # them in part.
+    # A disk that was full for a moment, in the middle of a spill: of what was found a file was
+    # written, of what was tried a part of one.
     domain = DOMAINS["hashed keys"]
     steps = draw(domain, [200, 200], seed=10, people=200)
     ledger = Ledger(domain, limit=10**9)
@@ -404,7 +426,7 @@ def test_a_write_that_failed_half_way_can_be_repeated_without_damage(
         def write(self, some: bytes) -> None:
             nonlocal written
             written += 1
-            if written == 20:
+            if written == 2:
                 self.stream.write(some[:5])
                 raise OSError(errno.ENOSPC, "No space left on device")
             self.stream.write(some)
@@ -417,7 +439,7 @@ def test_a_write_that_failed_half_way_can_be_repeated_without_damage(
         ledger._found._limit = ledger._tried._limit = 1
         with pytest.raises(StorageError):
             ledger.add(steps[1].x, steps[1].verdict, origin=steps[1].origin, phase=steps[1].phase)
-    assert written == 20
+    assert written == 2
     try:
         found = in_ledger(domain, ledger)
     finally:

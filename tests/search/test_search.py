@@ -1145,7 +1145,7 @@ class WatchedLedger(Ledger):
             WatchedLedger.peak = max(
                 WatchedLedger.peak, sum(len(records) for records in store._waiting)
             )
-            WatchedLedger.spilled |= store._folder is not None
+            WatchedLedger.spilled |= bool(store._spills)
 
 
 @pytest.mark.parametrize("case", ["one-hot", "real", "too wide for exact keys"])

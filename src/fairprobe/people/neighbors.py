@@ -8,6 +8,9 @@ matrix product compares many rows; the few nearest are then compared exactly.
 
 The search is approximate: records are divided by their nearest of about √n centers, and a row is
 compared with the records of the centers nearest to its own.
+
+`Neighbors.measure` has no rounding errors before the exact comparison, because the weights are
+powers of two: what it says of somebody does not depend on who is asked about at the same time.
 """
 
 from __future__ import annotations
@@ -112,6 +115,8 @@ class Neighbors:
     centers: Rows  # weighted
     own: Ints  # the center of each record
     near: tuple[Ints, ...]  # the records that rows of each center are compared with
+    integers: Vectors  # of the records
+    integer_centers: Vectors
 
     @classmethod
     def fit(cls, domain: Domain, x: Rows, *, rng: np.random.Generator) -> Neighbors:
@@ -119,7 +124,9 @@ class Neighbors:
         distance = Distance.fit(domain, x)
         vectors = distance.embed(x)
         count = min(MOST_CENTERS, max(1, int(np.sqrt(len(x)))))
-        centers = _weighted(vectors[rng.choice(len(x), count, replace=False)], distance.weights)
+        integers = vectors
+        integer_centers = vectors[rng.choice(len(x), count, replace=False)]
+        centers = _weighted(integer_centers, distance.weights)
         own = _nearest_center(vectors, distance.weights, centers)
         members = np.split(
             np.argsort(own, kind="stable"), np.cumsum(np.bincount(own, minlength=count))[:-1]
@@ -133,7 +140,7 @@ class Neighbors:
             near.append(np.concatenate([members[center] for center in order[:enough]]))
         if vectors.size <= MOST_FLOATS:
             vectors = _weighted(vectors, distance.weights)
-        return cls(x, distance, vectors, centers, own, tuple(near))
+        return cls(x, distance, vectors, centers, own, tuple(near), integers, integer_centers)
 
     def nearest(self, x: Rows, k: int) -> Ints:
         """(N, k) about the k nearest records of each row, in no order. Of fewer than k records,
@@ -156,6 +163,35 @@ class Neighbors:
         found = self.nearest(x, FINALISTS)
         each = [self.distance.between(x, self.records[nearest]) for nearest in found.T]
         return np.asarray(np.min(each, axis=0))
+
+    def measure(self, x: Rows) -> Floats:
+        """(N,) the same as `how_far`, for each row on its own."""
+        found = np.empty((len(x), FINALISTS), dtype=np.int64)
+        rows = self.distance.embed(x)
+        center = np.concatenate(
+            [
+                self._away(rows[i : i + AT_ONCE], self.integer_centers).argmin(axis=1)
+                for i in range(0, max(1, len(x)), AT_ONCE)
+            ]
+        )
+        order = np.argsort(center, kind="stable")
+        starts = np.searchsorted(center[order], np.arange(len(self.centers) + 1))
+        for number in np.flatnonzero(np.diff(starts)):
+            near, own = self.near[number], order[starts[number] : starts[number + 1]]
+            records, count = self.integers.take(near, axis=0), min(FINALISTS, len(near))
+            for part in np.array_split(own, -(-len(own) * len(near) // BLOCK)):
+                away = self._away(rows.take(part, axis=0), records)
+                best = np.argpartition(away, count - 1, axis=1)[:, :count]
+                found[part] = near[np.resize(best.T, (FINALISTS, len(part))).T]
+        each = [self.distance.between(x, self.records[nearest]) for nearest in found.T]
+        return np.asarray(np.min(each, axis=0))
+
+    def _away(self, rows: Vectors, others: Vectors) -> Rows:
+        """(N, M) squared distances, but for the square of the row, which is the same for all."""
+        b, weights = others.astype(np.float32), self.distance.weights
+        away: Rows = (rows.astype(np.float32) * (-2 * weights)) @ b.T
+        away += np.square(b) @ weights
+        return away
 
     def _nearest(
         self,

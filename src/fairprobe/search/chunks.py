@@ -18,7 +18,7 @@ import numpy as np
 from fairprobe.arrays import Floats
 from fairprobe.errors import FairprobeError, SettingError
 from fairprobe.locks import FINGERPRINT
-from fairprobe.search.ledger import Records, unique
+from fairprobe.search.ledger import Entered, Ledger, in_memory, size, unique
 from fairprobe.search.merge import Batch
 from fairprobe.search.methods.base import Method
 from fairprobe.storage import replacing, write_text
@@ -54,14 +54,16 @@ def divided(method: Method, chunk: Chunk, values: int) -> list[Chunk]:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """What a chunk brought: all records found and tried, and a row for each batch: how many were
-    judged, where its records end among those found and tried, and its seconds of computing.
-    `stopped` says why the chunk is not complete, `failure` what went wrong.
+    """What a chunk brought: all records found and tried, or the files they are in, and a row for
+    each batch: how many were judged, where its records end among those found and tried, and its
+    seconds of computing. `far` is how far the findings are from the records of the data, where it
+    matters. `stopped` says why the chunk is not complete, `failure` what went wrong.
     """
 
-    found: Records
-    tried: Records
+    found: Entered
+    tried: Entered
     steps: Floats  # (batches, 4)
+    far: Floats | None = None
     stopped: str = ""
     failure: FairprobeError | None = None
 
@@ -81,16 +83,24 @@ class ChunkResult:
         steps[:, 1:3] = steps[:, 1:3].cumsum(axis=0)
         return cls(found, tried, steps, **ended)
 
+    @classmethod
+    def of_ledger(cls, ledger: Ledger, judged: int, cpu: float, **ended: Any) -> ChunkResult:
+        """All that a chunk has entered, each once, where it does not matter which batch a record
+        came with.
+        """
+        found, tried = ledger.hand_over()
+        return cls(found, tried, np.array([(judged, size(found), size(tried), cpu)]), **ended)
+
     def batches(self) -> Iterator[Batch]:
         """The batches again, in their order."""
+        if not (isinstance(self.found, np.ndarray) and isinstance(self.tried, np.ndarray)):
+            yield Batch(int(self.steps[0, 0]), self.found, self.tried, float(self.steps[0, 3]))
+            return
         at_found = at_tried = 0
         for judged, found, tried, cpu in self.steps.tolist():
-            yield Batch(
-                int(judged),
-                self.found[at_found : int(found)],
-                self.tried[at_tried : int(tried)],
-                cpu,
-            )
+            rows = slice(at_found, int(found))
+            far = None if self.far is None else self.far[rows]
+            yield Batch(int(judged), self.found[rows], self.tried[at_tried : int(tried)], cpu, far)
             at_found, at_tried = int(found), int(tried)
 
 
@@ -119,14 +129,22 @@ class Checkpoint:
         self.seconds = max(self.seconds, seconds)
         return result
 
-    def write(self, number: int, result: ChunkResult, seconds: float) -> None:
-        """Keep the result of a chunk that was finished after so many seconds. Where there is no
-        room, it is searched again when it is needed.
+    def write(
+        self,
+        number: int,
+        result: ChunkResult,
+        seconds: float,
+        kinds: tuple[np.dtype[Any], np.dtype[Any]],
+    ) -> None:
+        """Keep the result of a chunk, with records of these types, that was finished after so many
+        seconds. Where there is no room, it is searched again when it is needed.
         """
+        found, tried = (
+            in_memory(each, kind)
+            for each, kind in zip((result.found, result.tried), kinds, strict=True)
+        )
         with suppress(OSError), replacing(self._path(number)) as path, path.open("wb") as file:
-            np.savez(
-                file, found=result.found, tried=result.tried, steps=result.steps, seconds=seconds
-            )
+            np.savez(file, found=found, tried=tried, steps=result.steps, seconds=seconds)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"chunk-{number:06d}.npz"

@@ -1,13 +1,18 @@
-"""Chunks of a search in other processes or on a cluster, with the same findings as in this one."""
+"""Chunks of a search in other processes or on a cluster, with the same findings as in this one.
+This process searches, too, while it waits for others on the same machine.
+"""
 
 from __future__ import annotations
 
 import pickle
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from fairprobe.arrays import Rows
@@ -18,6 +23,7 @@ from fairprobe.workers.cluster import ClusterWorkers
 from fairprobe.workers.local import LocalWorkers
 
 TICK = 0.2  # seconds between two reports of progress while nothing happens
+PULSE = 0.02  # seconds between two looks at the others, while this process searches
 AHEAD = 2  # chunks for each worker that may wait for their turn to be merged
 
 
@@ -33,13 +39,15 @@ def check_workers(workers: int, cluster: str | None) -> None:
 
 
 def staff(workers: int, cluster: str | None) -> AbstractContextManager[Workers]:
-    """The processes on this machine, or the cluster at this address."""
-    return LocalWorkers(workers) if cluster is None else ClusterWorkers(cluster)
+    """The processes on this machine beside this one, or the cluster at this address."""
+    return LocalWorkers(workers - 1) if cluster is None else ClusterWorkers(cluster)
 
 
 class Elsewhere:
     """Chunks that are searched elsewhere, the first ones first. `work(seeds, chunk, seconds,
-    setup)` searches one; `setup` is what all of them need.
+    folder, setup)` searches one; `setup` is what all of them need, `folder` one that they share.
+    `here(seeds, chunk, seconds, look)`, if given, searches one in this process and calls `look`
+    again and again.
     """
 
     def __init__(
@@ -49,14 +57,16 @@ class Elsewhere:
         setup: object,
         seeds: Rows,
         chunks: Iterable[tuple[int, Chunk]],
+        folder: Path | None,
+        here: Callable[..., ChunkResult] | None,
     ) -> None:
-        self._workers, self._work, self._seeds = workers, work, seeds
-        packed = _packed(setup)
-        self._inputs = {sha256(packed).hexdigest(): packed}
+        self._workers, self._work, self._seeds, self._folder = workers, work, seeds, folder
+        self._here = here
+        self._inputs = inputs_of(setup)
         self._waiting = deque(chunks)
         self._numbers = {number for number, _ in self._waiting}
         self._running: set[int] = set()
-        self._ended: dict[int, ChunkResult] = {}
+        self._ended: dict[int, ChunkResult | str] = {}
 
     def __contains__(self, number: int) -> bool:
         return number in self._numbers
@@ -72,49 +82,89 @@ class Elsewhere:
         """The result of a chunk; None if there was no time left to begin it. `finished` is told
         every chunk that has ended, `tick` is called several times a second.
         """
+        looked = time.perf_counter()
+
+        def look() -> bool:
+            nonlocal looked
+            if time.perf_counter() > looked + PULSE:
+                self._collect(0, finished)
+                self._start(number, seconds_left())
+                tick()
+                looked = time.perf_counter()
+            return False
+
         while number not in self._ended:
             self._start(number, seconds_left())
-            if number not in self._running:
+            place = self._next(number, seconds_left()) if self._here is not None else None
+            if place is not None and self._here is not None:
+                _, chunk = self._waiting.popleft()
+                seeds = self._seeds[chunk.start : chunk.stop]
+                result = self._here(seeds, chunk, seconds_left(), look)
+                # The clock of this process has counted its computing.
+                self._ended[place] = replace(result, steps=result.steps * (1, 1, 1, 0))
+                if result.stopped == "interrupted":
+                    raise KeyboardInterrupt
+                finished(place, result)
+            elif number in self._running:
+                self._collect(TICK, finished)
+            else:
                 return None
-            for name, result in self._workers.wait(TICK):
-                self._running.remove(int(name))
-                if isinstance(result, str):
-                    raise ModelError(
-                        f"A part of the search could not be done by a worker: {result}. Search with"
-                        " one worker, in this process."
-                    )
-                self._ended[int(name)] = result
-                finished(int(name), result)
             tick()
-        return self._ended.pop(number)
+        result_or_reason = self._ended.pop(number)
+        if isinstance(result_or_reason, str):
+            raise ModelError(
+                f"A part of the search could not be done by a worker: {result_or_reason}. Search"
+                " with one worker, in this process."
+            )
+        return result_or_reason
+
+    def _collect(self, seconds: float, finished: Callable[[int, ChunkResult], None]) -> None:
+        for name, result in self._workers.wait(seconds):
+            self._running.remove(int(name))
+            self._ended[int(name)] = result
+            if isinstance(result, ChunkResult):
+                finished(int(name), result)
+
+    def _next(self, number: int, seconds_left: float | None) -> int | None:
+        """The chunk to begin now; None if it has to wait, or there is none."""
+        if not self._waiting:
+            return None
+        place = self._waiting[0][0]
+        most = AHEAD * (self._workers.count + (self._here is not None))
+        if len(self._ended) + len(self._running) >= most and place != number:
+            return None
+        if seconds_left is not None and seconds_left <= 0 and place > 0:
+            return None
+        return place
 
     def rest(self, finished: Callable[[int, ChunkResult], None]) -> list[ChunkResult]:
         """After an interrupt: what the running chunks have, and those that wait for their turn."""
         has_stopped = self._workers.stop()
         while has_stopped and self._running:
-            for name, result in self._workers.wait(TICK):
-                self._running.remove(int(name))
-                if isinstance(result, ChunkResult):
-                    self._ended[int(name)] = result
-                    finished(int(name), result)
-        return [self._ended[number] for number in sorted(self._ended)]
+            self._collect(TICK, finished)
+        ended = (self._ended[number] for number in sorted(self._ended))
+        return [result for result in ended if isinstance(result, ChunkResult)]
 
     def _start(self, number: int, seconds_left: float | None) -> None:
         """Start chunks while there is room and time; the first one in any case."""
-        most = AHEAD * self._workers.count
-        while self._waiting and self._workers.has_room():
-            waiting = len(self._ended) + len(self._running)
-            is_urgent = self._waiting[0][0] == number
-            if waiting >= most and not is_urgent:
-                return
-            if seconds_left is not None and seconds_left <= 0 and self._waiting[0][0] > 0:
-                return
-            place, chunk = self._waiting.popleft()
-            seeds = self._seeds[chunk.start : chunk.stop]
+        while self._workers.has_room() and (place := self._next(number, seconds_left)) is not None:
+            _, chunk = self._waiting.popleft()
             self._workers.submit(
-                str(place), self._work, seeds, chunk, seconds_left, inputs=self._inputs
+                str(place),
+                self._work,
+                self._seeds[chunk.start : chunk.stop],
+                chunk,
+                seconds_left,
+                self._folder,
+                inputs=self._inputs,
             )
             self._running.add(place)
+
+
+def inputs_of(setup: object) -> dict[str, bytes]:
+    """What tasks need, as the workers take it."""
+    packed = _packed(setup)
+    return {sha256(packed).hexdigest(): packed}
 
 
 def _packed(setup: object) -> bytes:

@@ -4,22 +4,23 @@ Instances come in by the million, most of them repeated. They are kept as record
 one sort of the keys finds the repetitions. Keys of a domain too wide for 64 bits are hashes: there,
 records with equal keys are compared in full.
 
-When more than `MEMORY` bytes of records wait in memory they go to files, divided by key: equal
-instances meet in the same file, so each file can be cleared of repetitions on its own, and memory
-never holds more than one.
+When more than `MEMORY` bytes of records wait in memory they go to a file, divided by key: equal
+instances meet in the same of `PARTS` parts, so each part can be cleared of repetitions on its own,
+anywhere, and memory never holds more than one. A worker hands over the files of its chunk.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
+from uuid import uuid4
 
 import numpy as np
 
-from fairprobe.arrays import Ints, Keys, Mask, Rows
+from fairprobe.arrays import Ints, Keys, Rows
 from fairprobe.errors import StorageError
 from fairprobe.findings import PHASES
 from fairprobe.judgement import Verdict
@@ -28,21 +29,51 @@ from fairprobe.storage import Scratch, scratch
 
 Records: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-FILES = 64
-MEMORY = 96 * 2**20  # bytes of records, of the instances tried and of those found
+PARTS = 64
+SPREAD = np.uint64(0x9E3779B97F4A7C15)  # an odd number: a multiplication mixes the digits of keys
+HANDED = 2**20  # bytes of records that a worker keeps in memory when it hands them over
+MEMORY = 64 * 2**20  # bytes of records, of the instances tried and of those found
 BATCH = 250_000  # records handed out at once
 GLOBAL, LOCAL = PHASES.index("global"), PHASES.index("local")
 
 
-class Ledger:
-    """What a search tried and what it found. Of equal instances the first is kept."""
+@dataclass(frozen=True)
+class Spill:
+    """Records in a file, divided by key; `ends` is where each part ends."""
 
-    def __init__(self, domain: Domain, *, limit: int | None = None) -> None:
+    path: Path
+    ends: Ints
+
+    def __len__(self) -> int:
+        return int(self.ends[-1])
+
+    def part(self, number: int, dtype: np.dtype[Any]) -> Records:
+        start = int(self.ends[number - 1]) if number else 0
+        count = int(self.ends[number]) - start
+        return np.fromfile(self.path, dtype, count, offset=start * dtype.itemsize)
+
+
+Entered: TypeAlias = Records | Sequence[Spill]
+
+
+class Ledger:
+    """What a search tried and what it found. Of equal instances the first is kept. They come out in
+    the order they came, or part by part if `in_parts`, or if they did not fit into memory. Files go
+    to `folder`, or to one that is made and removed with the ledger.
+    """
+
+    def __init__(
+        self, domain: Domain, *, limit: int | None = None, folder: Path | None = None
+    ) -> None:
         self.domain = domain
+        self.in_parts = False
+        self._own_folder: Scratch | None = None
+        self._folder = folder
         packed = domain.packed_type
         part = [] if domain.exact_keys else [("part", packed, (len(domain.other_columns),))]
-        self._tried = _Store([("key", np.uint64), *part], limit)
+        self._tried = _Store(self, [("key", np.uint64), *part], limit)
         self._found = _Store(
+            self,
             [
                 ("key", np.uint64),
                 *part,
@@ -58,6 +89,14 @@ class Ledger:
             ],
             limit,
         )
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        if self._folder is None:
+            self._own_folder = scratch()
+            self._folder = self._own_folder.path
+        return self._folder
 
     def add(self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int) -> None:
         """Record the rows that a step tried and, of these, the discriminatory ones."""
@@ -78,8 +117,8 @@ class Ledger:
         found["origin"], found["phase"] = origin.take(idis), phase
         return found, self._records(self._tried, x, keys, None)
 
-    def enter(self, found: Records, tried: Records) -> None:
-        """Add records that this ledger, or that of another process, has made."""
+    def enter(self, found: Entered, tried: Entered) -> None:
+        """Add records that this ledger, or that of another process, has made or written."""
         self._found.add(found)
         self._tried.add(tried)
 
@@ -115,29 +154,41 @@ class Ledger:
     def found(self) -> Iterator[Records]:
         """The unique IDIs, in batches."""
         for records in self._found.unique():
-            for start in range(0, len(records), BATCH):
-                yield records[start : start + BATCH]
+            yield from in_batches(records)
+
+    def hand_over(self) -> tuple[Entered, Entered]:
+        """What was found and tried: records, if they are few, or files."""
+        return self._found.hand_over(), self._tried.hand_over()
+
+    def spilled(self) -> tuple[tuple[Spill, ...], tuple[Spill, ...]]:
+        """All that was found and tried, in files."""
+        return self._found.spilled(), self._tried.spilled()
 
     def close(self) -> None:
-        self._found.close()
-        self._tried.close()
+        if self._own_folder is not None:
+            self._own_folder.close()
 
 
 class _Store:
     """Records, unique by key (and part, where keys are hashes)."""
 
-    def __init__(self, dtype: list[Any], limit: int | None) -> None:
+    def __init__(self, ledger: Ledger, dtype: list[Any], limit: int | None) -> None:
         self.dtype = np.dtype(dtype)
         self.entered = 0
+        self._ledger = ledger
         self._limit = MEMORY // self.dtype.itemsize if limit is None else limit
         self._waiting: list[Records] = []
         self._rows = 0
-        self._folder: Scratch | None = None
+        self._spills: list[Spill] = []
 
-    def add(self, records: Records) -> None:
+    def add(self, records: Entered) -> None:
+        self.entered += size(records)
+        if not isinstance(records, np.ndarray):
+            self._spill()  # what came earlier stays in front of it
+            self._spills += records
+            return
         self._waiting.append(records)
         self._rows += len(records)
-        self.entered += len(records)
         if self._rows > self._limit:
             self._compact()
             if self._rows > self._limit // 2:  # not worth compacting again and again
@@ -147,70 +198,95 @@ class _Store:
         """All records once, a part at a time. It writes nothing, so it works on a full disk."""
         self._compact()
         waiting = self._waiting[0] if self._waiting else np.empty(0, dtype=self.dtype)
-        if self._folder is None:
+        if not self._spills and not self._ledger.in_parts:
             if len(waiting):
                 yield waiting
             return
-        for number, some in enumerate(_divided(waiting)):
-            path = self._path(number)
-            written = np.fromfile(path, dtype=self.dtype) if path.exists() else some[:0]
-            yield unique(np.concatenate([written, some]))
+        waiting, ends = _divided(waiting)
+        for number, some in enumerate(np.split(waiting, ends[:-1])):
+            yield unique(joined([*_parts(self._spills, number, self.dtype), some]))
 
-    def close(self) -> None:
-        if self._folder is not None:
-            self._folder.close()
+    def hand_over(self) -> Entered:
+        self._compact()
+        if not self._spills and self._rows * self.dtype.itemsize <= HANDED:
+            return joined([np.empty(0, dtype=self.dtype), *self._waiting])
+        return self.spilled()
+
+    def spilled(self) -> tuple[Spill, ...]:
+        self._compact()
+        self._spill()
+        return tuple(self._spills)
 
     def _compact(self) -> None:
         if self._waiting:
-            self._waiting = [
-                unique(
-                    np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
-                )
-            ]
+            self._waiting = [joined(self._waiting)]  # so that what came is not held three times
+            self._waiting = [unique(self._waiting[0])]
             self._rows = len(self._waiting[0])
 
     def _spill(self) -> None:
-        if not self._waiting:
+        if self._rows == 0:
             return
-        records = np.concatenate(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
-        sizes = self._sizes()
+        records, ends = _divided(joined(self._waiting))
         try:
-            if self._folder is None:
-                self._folder = scratch()
-            for file, some in enumerate(_divided(records)):
-                if len(some):
-                    with self._path(file).open("ab") as stream:
-                        stream.write(some.tobytes())
+            path = self._ledger.folder / uuid4().hex
+            try:
+                with path.open("wb") as stream:
+                    stream.write(records.view(np.uint8))
+            except OSError:
+                path.unlink(missing_ok=True)  # the records are still in memory
+                raise
         except OSError as error:
-            for path in self._files():  # back to what was whole; the records are still in memory
-                os.truncate(path, sizes.get(path, 0))
             if isinstance(error, StorageError):
                 raise
             raise StorageError(
                 f"The search cannot keep its records in {tempfile.gettempdir()}: {error.strerror}."
                 " Free some space or set TMPDIR."
             ) from error
+        self._spills.append(Spill(path, ends))
         self._waiting, self._rows = [], 0
 
-    def _files(self) -> list[Path]:
-        return [] if self._folder is None else sorted(self._folder.path.iterdir())
 
-    def _sizes(self) -> dict[Path, int]:
-        return {path: path.stat().st_size for path in self._files()}
-
-    def _path(self, number: int) -> Path:
-        assert self._folder is not None
-        return self._folder.path / f"{number:02d}"
+def size(records: Entered) -> int:
+    """How many records these are, or are in these files."""
+    return len(records) if isinstance(records, np.ndarray) else sum(map(len, records))
 
 
-def _divided(records: Records) -> list[Records]:
-    """The records of each of the `FILES`: equal keys are in the same one."""
-    # Low digits of a mixed-radix key are the first attribute's value, and uneven; a multiplication
-    # spreads them.
-    number = (records["key"] * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(58)
+def in_memory(records: Entered, dtype: np.dtype[Any]) -> Records:
+    """These records, or those in these files."""
+    if isinstance(records, np.ndarray):
+        return records
+    return joined([np.empty(0, dtype), *(np.fromfile(each.path, dtype) for each in records)])
+
+
+def in_batches(records: Records) -> Iterator[Records]:
+    """The records, not too many at once."""
+    for start in range(0, len(records), BATCH):
+        yield records[start : start + BATCH]
+
+
+def part_of(spills: Sequence[Spill], number: int, dtype: np.dtype[Any]) -> Records:
+    """A part of what is in files, each instance once."""
+    return unique(joined([np.empty(0, dtype=dtype), *_parts(spills, number, dtype)]))
+
+
+def joined(parts: Sequence[Records]) -> Records:
+    """Records one behind the other, without a look at their fields: five times as fast."""
+    if len(parts) == 1:
+        return parts[0]
+    dtype = parts[0].dtype
+    return np.concatenate([part.view((np.void, dtype.itemsize)) for part in parts]).view(dtype)
+
+
+def _parts(spills: Iterable[Spill], number: int, dtype: np.dtype[Any]) -> list[Records]:
+    return [spill.part(number, dtype) for spill in spills]
+
+
+def _divided(records: Records) -> tuple[Records, Ints]:
+    """The records part by part, equal keys in the same one; and where each part ends."""
+    # Low digits of a mixed-radix key are the first attribute's value, and uneven.
+    number = ((records["key"] * SPREAD) >> np.uint64(58)).astype(np.uint8)
     order = np.argsort(number, kind="stable")
-    ends = np.cumsum(np.bincount(number.astype(np.int64), minlength=FILES))
-    return np.split(records[order], ends[:-1])
+    return records.take(order), np.cumsum(np.bincount(number, minlength=PARTS))
 
 
 def unique(records: Records) -> Records:
@@ -218,32 +294,25 @@ def unique(records: Records) -> Records:
     key = np.ascontiguousarray(records["key"])
     if records.dtype.names == ("key",):
         return _drop_repeated_keys(np.sort(key)).view(records.dtype)
-    is_hash = "part" in (records.dtype.names or ())
-    order = np.argsort(key, kind="stable" if is_hash else None)
-    ordered = key[order]
-    repeated = np.zeros(len(key), dtype=bool)
-    repeated[1:] = ordered[1:] == ordered[:-1]
-    if not repeated.any():
+    # Sorted together: as many bits of the mixed key as there is room for, and the place.
+    bits = np.uint64(len(key).bit_length())
+    order = (key * SPREAD) >> bits << bits
+    order |= np.arange(len(key), dtype=np.uint64)
+    order.sort()
+    mixed, place = order >> bits, (order & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    again = np.flatnonzero(mixed[1:] == mixed[:-1]) + 1
+    if len(again) == 0:
         return records
-    if is_hash:
-        repeated = _confirmed(records["part"][order], ordered, repeated)
-        kept = order[~repeated]
-    else:  # the sort leaves equal keys in any order
-        kept = np.minimum.reduceat(order, np.flatnonzero(~repeated))
-    return np.asarray(records[np.sort(kept)])
-
-
-def _confirmed(part: Records, key: Keys, repeated: Mask) -> Mask:
-    """Which of the records, sorted by hash, equal an earlier one of the same hash in full."""
-    same = np.zeros(len(key), dtype=bool)
-    same[1:] = (part[1:] == part[:-1]).all(axis=1)
-    confirmed = repeated & same
-    if (repeated & ~same).any():  # different instances under one hash: look among all that share it
-        clash = np.flatnonzero(np.isin(key, key[repeated & ~same]))
-        _, first = np.unique(part[clash], axis=0, return_index=True)
-        confirmed[clash] = True
-        confirmed[clash[first]] = False
-    return confirmed
+    identity = records["part"] if "part" in (records.dtype.names or ()) else key[:, None]
+    same = (identity.take(place[again], axis=0) == identity.take(place[again - 1], axis=0)).all(1)
+    kept = np.ones(len(key), dtype=bool)
+    kept[place[again]] = False
+    if not same.all():  # different instances that are sorted as one: look among all like them
+        clash = np.sort(place[np.isin(mixed, mixed[again[~same]])])
+        _, first = np.unique(identity[clash], axis=0, return_index=True)
+        kept[clash] = False
+        kept[clash[first]] = True
+    return records.take(np.flatnonzero(kept))
 
 
 def _drop_repeated_keys(ordered: Keys) -> Keys:

@@ -11,6 +11,7 @@ depends on nothing else. A method that remembers something across seeds is one c
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +19,13 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fairprobe.arrays import Ints, Rows
-from fairprobe.errors import DomainError, FairprobeError, ModelError, SettingError
+from fairprobe.errors import (
+    DomainError,
+    FairprobeError,
+    ModelError,
+    SettingError,
+    StorageError,
+)
 from fairprobe.findings import PHASES, Findings, Generation, check_names
 from fairprobe.judgement import Verdict, judge, without_ties
 from fairprobe.models import Encoder, Model, ScoreModel, TorchModel, one_thread
@@ -28,13 +35,15 @@ from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
 from fairprobe.search.catalogue import black_box_methods
 from fairprobe.search.chunks import Checkpoint, Chunk, ChunkResult, chunks_of, divided
 from fairprobe.search.elsewhere import check_workers, unpacked
-from fairprobe.search.ledger import GLOBAL, LOCAL
+from fairprobe.search.ledger import GLOBAL, LOCAL, Ledger
 from fairprobe.search.merge import Batch, Merge, Spent
 from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
 from fairprobe.search.moves import Moves
+from fairprobe.search.newcomers import Newcomers
+from fairprobe.search.shared import Shared
 from fairprobe.search.walk import local_walk, next_rows
 from fairprobe.search.whole import Whole
-from fairprobe.workers.base import STOPPING
+from fairprobe.workers.base import STOPPING, Workers
 
 RECORDED_AT_ONCE = 8192  # rows
 PARTS = 1000  # of the plan of a method that knows only how much of it is done
@@ -107,13 +116,14 @@ def search(
     run = setup.run(merge, len(seeds))
     run.progress, run.on_judged = progress, on_judged
     chunks = chunks_of(method, len(seeds), domain.value_count, rng)
+    # Chunks come from anywhere, in files that are divided, so all findings come in that order.
+    merge.ledger.in_parts = len(chunks) > 1 and setup.is_unlimited
     try:
-        with one_thread():
-            whole = Whole(setup, run, seeds, chunks, checkpoint, _search_chunk)
+        with one_thread(), Whole(setup, run, seeds, chunks, checkpoint, _search_chunk) as whole:
             stopped = whole.search(workers, cluster)
-        return _findings(run, stopped, save_to, score)
+            return _findings(run, stopped, save_to, score, whole.hands)
     except FairprobeError as error:  # what was found before a network failed is not lost
-        error.findings = _findings(run, "failed", None, None)
+        error.findings = _findings(run, "failed", None, None, None)
         raise
     finally:
         merge.ledger.close()
@@ -171,39 +181,69 @@ class Setup:
         world = world_of(self.domain, self.model, self.method, self.people)
         return Run(replace(world, budget=self.budget), self.method, merge, seeds)
 
-    def result(self, merge: Merge, batches: list[Batch], **ended: Any) -> ChunkResult:
-        """What these batches of a chunk brought. Without limits it does not matter which of them a
-        record came with.
-        """
+    def search_chunk(
+        self,
+        seeds: Rows,
+        chunk: Chunk,
+        seconds: float | None,
+        is_stopped: Callable[[], bool],
+        *,
+        folder: Path | None,
+    ) -> ChunkResult:
+        """Search one chunk on its own. With a `folder` its records may stay there."""
+        wanted = self.budget.wanted if self.people is None else None
+        seconds = None if seconds is None else max(0.0, seconds)
+        merge = Merge(self.domain, replace(self.budget, seconds=seconds, wanted=wanted), Clock())
+        merge.is_stopped = is_stopped
+        is_shared = self.is_unlimited and folder is not None
+        if is_shared:
+            merge.ledger = Ledger(self.domain, folder=folder)
+        batches, ended = None if is_shared else merge.keep(), dict[str, Any]()
+        try:
+            self.run(merge, len(seeds)).search(seeds, chunk)
+        except Spent as spent:
+            ended = {"stopped": str(spent)}
+        except KeyboardInterrupt:
+            ended = {"stopped": "interrupted"}
+        except FairprobeError as error:
+            ended = {"failure": error}
+        try:
+            if batches is None:
+                return ChunkResult.of_ledger(merge.ledger, merge.judged, merge.cpu, **ended)
+            result = self.result(merge.ledger, batches, **ended)
+            if self.people is None:
+                return result
+            found: Any = result.found
+            far = Newcomers(self.people).how_far(self.domain.unpack(found["x"]))
+            return replace(result, far=far)
+        finally:
+            merge.ledger.close()
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Nothing depends on the batch that a record came with."""
         limits = (self.budget.cpu_seconds, self.budget.rows, self.budget.wanted, self.people)
-        found, tried = (np.empty(0, dtype=dtype) for dtype in merge.ledger.dtypes)
-        together = all(limit is None for limit in limits)
-        return ChunkResult.of([*batches, Batch(0, found, tried)], together=together, **ended)
+        return all(limit is None for limit in limits)
+
+    def result(self, ledger: Ledger, batches: list[Batch], **ended: Any) -> ChunkResult:
+        """What these batches of a chunk brought."""
+        found, tried = (np.empty(0, dtype=dtype) for dtype in ledger.dtypes)
+        batches = [*batches, Batch(0, found, tried)]
+        return ChunkResult.of(batches, together=self.is_unlimited, **ended)
 
 
 def _search_chunk(
-    seeds: Rows, chunk: Chunk, seconds: float | None, setup: bytes
+    seeds: Rows, chunk: Chunk, seconds: float | None, folder: Path | None, setup: bytes
 ) -> ChunkResult | str:
-    """In a worker: search one chunk. What it cannot spend alone, all chunks together may spend."""
+    """In a worker: search one chunk. What it cannot spend alone, all chunks together may spend.
+    With a `folder` that all of them share, the records stay there.
+    """
     try:
         here: Setup = unpacked(setup)
     except Exception as error:  # noqa: BLE001  (any code may run here: that of the model's class)
         return f"the model could not be opened there ({type(error).__name__}: {error})"
-    wanted = here.budget.wanted if here.people is None else None
-    seconds = None if seconds is None else max(0.0, seconds)
-    merge = Merge(here.domain, replace(here.budget, seconds=seconds, wanted=wanted), Clock())
-    merge.is_stopped = STOPPING.is_set
-    batches, ended = merge.keep(), dict[str, Any]()
-    try:
-        with one_thread():
-            here.run(merge, len(seeds)).search(seeds, chunk)
-    except Spent as spent:
-        ended = {"stopped": str(spent)}
-    except FairprobeError as error:
-        ended = {"failure": error}
-    finally:
-        merge.ledger.close()
-    return here.result(merge, batches, **ended)
+    with one_thread():
+        return here.search_chunk(seeds, chunk, seconds, STOPPING.is_set, folder=folder)
 
 
 class _Judged(NamedTuple):
@@ -395,16 +435,25 @@ class Run:
 
 
 def _findings(
-    run: Run, stopped: str, save_to: Path | None, score: Callable[[Rows], Rows] | None
+    run: Run,
+    stopped: str,
+    save_to: Path | None,
+    score: Callable[[Rows], Rows] | None,
+    hands: Workers | None,
 ) -> Findings:
     merge, method, people = run.merge, run.method, run.world.people
+    while merge.undecided:
+        with suppress(StorageError):  # they are in memory
+            merge.decide()
+    score = score if people is None else people.score
+    shared = None if hands is None else Shared.of(merge, hands, score)
     generation = Generation(
         method=method.name,
         variant=method.variant,
         seeds=run.seeds,
         global_iterations=run.global_iterations,
         local_iterations=run.local_iterations,
-        tried=merge.ledger.count_tried(),
+        tried=merge.ledger.count_tried() if shared is None else shared.count_tried(),
         judged=merge.judged,
         stopped=stopped,
         wall_seconds=merge.wall,
@@ -421,7 +470,8 @@ def _findings(
         merge.ledger.found,
         generation,
         save_to,
-        score=score if people is None else people.score,
+        score=score,
+        batches=None if shared is None else shared.batches,
     )
     # The time includes removing duplicates and writing: that is part of the work.
     return replace(

@@ -8,13 +8,19 @@ its batches are kept, and merged when it is their turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from fairprobe.arrays import Floats
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget, Clock
-from fairprobe.search.ledger import Ledger, Records
+from fairprobe.search.ledger import Entered, Ledger
 from fairprobe.search.newcomers import Newcomers
+
+DECIDED_AT_ONCE = 8192  # findings: whether they are new people is measured together
+PATIENCE = 1.0  # seconds that they may wait
 
 
 class Spent(Exception):  # noqa: N818  (a signal, not a failure)
@@ -23,13 +29,15 @@ class Spent(Exception):  # noqa: N818  (a signal, not a failure)
 
 class Batch(NamedTuple):
     """What one step of a search judged: how many rows, the records of what it found and tried, and
-    the seconds of computing that it took in another process.
+    the seconds of computing that it took in another process. `far` is how far the findings are from
+    the records of the data, if it is known.
     """
 
     judged: int
-    found: Records
-    tried: Records
+    found: Entered
+    tried: Entered
     cpu: float = 0.0
+    far: Floats | None = None
 
 
 class Merge:
@@ -50,6 +58,8 @@ class Merge:
         self.is_stopped: Callable[[], bool] | None = None
         self._cpu_kept = 0.0
         self._newcomers = None if people is None else Newcomers(people)
+        self.undecided: list[Batch] = []
+        self._decided_at = 0.0
         self._count_again_at = budget.wanted or 0
 
     @property
@@ -71,12 +81,33 @@ class Merge:
             now = self.clock.cpu
             self.kept.append(batch._replace(cpu=now - self._cpu_kept))
             self._cpu_kept = now
-        found = batch.found
-        if self._newcomers is not None:
-            found = found[self._newcomers.accept(self.domain.unpack(found["x"]))]
-        self.ledger.enter(found, batch.tried)
         self.judged += batch.judged
         self.cpu_elsewhere += batch.cpu
+        if self._newcomers is None:
+            self.ledger.enter(batch.found, batch.tried)
+            return
+        self.undecided.append(batch)
+        waiting = sum(len(each.found) for each in self.undecided)
+        is_due = waiting >= DECIDED_AT_ONCE or self.clock.wall > self._decided_at + PATIENCE
+        if self.budget.wanted is not None or is_due:
+            self.decide()
+
+    def decide(self) -> None:
+        """Take over those of the waiting findings that are new people. What is taken over does not
+        depend on how many wait.
+        """
+        if self._newcomers is not None and self.undecided:
+            rows: list[Any] = [each.found for each in self.undecided]
+            x = [self.domain.unpack(each["x"]) for each in rows]
+            far = [each.far for each in self.undecided]
+            if any(each is None for each in far):
+                ends = np.cumsum([len(each) for each in x])[:-1]
+                far = list(np.split(self._newcomers.how_far(np.concatenate(x)), ends))
+            for found, *measured in zip(rows, x, far, strict=True):
+                kept = self._newcomers.accept(*measured)
+                batch = self.undecided.pop(0)
+                self.ledger.enter(found[kept], batch.tried)
+            self._decided_at = self.clock.wall
 
     def keep(self) -> list[Batch]:
         """Keep the batches from now on, in this list."""

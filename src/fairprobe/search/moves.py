@@ -187,17 +187,18 @@ class Moves:
         """One step of one attribute of each row, `up` or down (by chance unless given); a one-hot
         attribute changes to a random other category.
         """
-        row = np.arange(len(x))
-        new = x.copy()
+        # Of the flat array: several times faster than two indices.
+        place = np.arange(0, x.size, x.shape[1]) + attribute
         if up is None:
             up = rng.random(len(x), dtype=np.float32) < 0.5
-        moved = x[row, attribute] + np.where(up, self._stride[attribute], -self._stride[attribute])
+        at, stride = x.take(place), self._stride.take(attribute)
+        moved = at + np.where(up, stride, -stride)
         if self._groups:
-            other = self._other_category(attribute, x[row, attribute], rng)
+            other = self._other_category(attribute, at, rng)
             moved = np.where(self._is_group[attribute], other, moved)
-        new[row, attribute] = np.clip(
-            moved, self.domain.low[attribute], self.domain.high[attribute]
-        )
+        low, high = self.domain.low.take(attribute), self.domain.high.take(attribute)
+        new = x.copy()
+        new.put(place, np.minimum(np.maximum(moved, low), high))
         return self._settle(x, new, rng)
 
     def leap(self, x: Rows, attribute: Ints, far: Mask, *, rng: np.random.Generator) -> Rows:

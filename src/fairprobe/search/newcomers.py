@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairprobe.arrays import Ints, Keys, Mask, Rows
+from fairprobe.arrays import Floats, Ints, Keys, Mask, Rows
 from fairprobe.people.plausible import PARTS, PlausiblePeople
 
 SLACK = 2.0  # times its fair share that a part of the distances may hold
@@ -26,15 +26,39 @@ class Newcomers:
         self.accepted: Keys = np.empty(0, dtype=np.uint64)  # sorted
         self.refused: Keys = np.empty(0, dtype=np.uint64)  # near-copies, sorted
         self.counts = np.zeros(PARTS, dtype=np.int64)
+        self._measured: Keys = np.empty(0, dtype=np.uint64)  # whose distances are known; sorted
+        self._far: Floats = np.empty(0)
 
-    def accept(self, x: Rows) -> Mask:
-        """Which rows to keep; those accepted before are not, since they are kept already."""
+    def how_far(self, x: Rows) -> Floats:
+        """(N,) the distance of each row to the nearest record. Each person is measured once; of
+        those who are decided upon already it is not needed, and NaN.
+        """
+        keys, first, place = np.unique(
+            self.people.domain.key(x), return_index=True, return_inverse=True
+        )
+        far = np.full(len(keys), np.nan)
+        if len(self._measured):
+            at = np.minimum(np.searchsorted(self._measured, keys), len(self._measured) - 1)
+            far = np.where(self._measured[at] == keys, self._far[at], far)
+        new = np.isnan(far) & ~_is_in(keys, self.accepted) & ~_is_in(keys, self.refused)
+        far[new] = self.people.neighbors.measure(x[first[new]])
+        both = np.concatenate([self._measured, keys[new]])
+        order = np.argsort(both, kind="stable")
+        self._measured = both[order]
+        self._far = np.concatenate([self._far, far[new]])[order]
+        return np.asarray(far[place.reshape(-1)])
+
+    def accept(self, x: Rows, far: Floats | None = None) -> Mask:
+        """Which rows to keep; those accepted before are not, since they are kept already. `far` is
+        how far they are, if that is known.
+        """
+        far = self.how_far(x) if far is None else far
         keys = self.people.domain.key(x)
         fresh = np.zeros(len(x), dtype=bool)
         fresh[np.unique(keys, return_index=True)[1]] = True
         fresh &= ~_is_in(keys, self.accepted) & ~_is_in(keys, self.refused)
         rows = np.flatnonzero(fresh)
-        far = self.people.neighbors.how_far(x[rows])
+        far = far[rows]
         is_new = far >= self.people.nearest_allowed
         self.refused = _with(self.refused, keys[rows[~is_new]])
         rows, part = rows[is_new], self.people.part(far[is_new])

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import z3
-from sklearn.tree import DecisionTreeClassifier
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.schema.domain import Domain
@@ -51,6 +50,8 @@ def path_of(row: Rows, sample: Rows, labels: Ints, *, rng: np.random.Generator) 
     """The predicates that lead `row` from the root to its leaf, in a tree grown on the labelled
     sample.
     """
+    from sklearn.tree import DecisionTreeClassifier  # slow to import, and not needed by others
+
     tree = DecisionTreeClassifier(random_state=int(rng.integers(2**31))).fit(sample, labels).tree_
     left, right, feature, threshold, size = (
         getattr(tree, name)

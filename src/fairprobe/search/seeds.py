@@ -4,14 +4,16 @@ people are among them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
-from sklearn.cluster import KMeans
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import DataError
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget
 
+DRAWN_AT_ONCE = 131_072
 ROUNDS = 20  # draws without anybody new, after which the domain is taken to have no more people
 
 
@@ -22,6 +24,8 @@ def choose_seeds(domain: Domain, x: Rows, n: int | Budget, *, rng: np.random.Gen
     If the data has too few, the rest is drawn from the domain; a domain with fewer than `n` people
     gives all of them.
     """
+    from sklearn.cluster import KMeans  # slow to import, and not needed by workers
+
     budget = n if isinstance(n, Budget) else Budget(seeds=n)
     n, inside = budget.seeds, domain.clip(x)
     inside = inside[domain.satisfies(inside)]
@@ -46,10 +50,19 @@ def choose_seeds(domain: Domain, x: Rows, n: int | Budget, *, rng: np.random.Gen
     _, starts, sizes = np.unique(cluster[order], return_index=True, return_counts=True)
     place = np.arange(len(rows)) - np.repeat(starts, sizes)
     seeds = rows[order[np.argsort(place, kind="stable")[:n]]]
-    idle = 0
-    while len(seeds) < n and idle < ROUNDS:
-        more = np.concatenate([seeds, domain.sample(max(1024, n - len(seeds)), rng=rng)])
-        _, first = np.unique(domain.key(more), return_index=True)
-        idle = 0 if len(first) > len(seeds) else idle + 1
-        seeds = more[np.sort(first)][:n]
-    return seeds
+    return np.concatenate([seeds, *_others(domain, seeds, n - len(seeds), rng)])
+
+
+def _others(domain: Domain, seeds: Rows, missing: int, rng: np.random.Generator) -> Iterator[Rows]:
+    """People drawn from the domain who are not among the seeds, nor twice among themselves."""
+    known, idle = np.sort(domain.key(seeds)), 0
+    while missing > 0 and idle < ROUNDS:
+        more = domain.sample(min(max(1024, missing), DRAWN_AT_ONCE), rng=rng)
+        keys, first = np.unique(domain.key(more), return_index=True)
+        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        first = np.sort(first[known[place] != keys])[:missing]
+        idle = 0 if len(first) else idle + 1
+        missing -= len(first)
+        yield more[first]
+        known = np.concatenate([known, domain.key(more[first])])
+        known.sort(kind="stable")

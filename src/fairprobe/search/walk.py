@@ -32,7 +32,8 @@ def local_walk(
         moved = accepted & (candidate != walkers.x).any(axis=1)  # not a step against a bound
         rows = np.flatnonzero(accepted)
         x, x_other = walkers.x.copy(), walkers.x_other.copy()
-        x[rows], x_other[rows] = candidate[rows], verdict.x_other[rows]
+        x[rows] = candidate.take(rows, axis=0)
+        x_other[rows] = verdict.x_other.take(rows, axis=0)
         walkers.on_idi = np.where(accepted, walkers.hit, walkers.on_idi)
         walkers.seen = verdict.seen
         if method.on_miss == "back to start":

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 from fairprobe.arrays import Rows
 from fairprobe.search.chunks import Checkpoint, Chunk, ChunkResult
 from fairprobe.search.elsewhere import Elsewhere, staff
 from fairprobe.search.merge import Spent
+from fairprobe.workers.base import Workers
 
 if TYPE_CHECKING:
     from fairprobe.search.loop import Run, Setup
@@ -17,7 +21,8 @@ if TYPE_CHECKING:
 
 class Whole:
     """A whole search. Its chunks are searched here or elsewhere, or were searched earlier; they are
-    merged in their order. `work` searches one of them in another process.
+    merged in their order. `work` searches one of them in another process. `hands` are the workers,
+    when they have searched all and are free.
     """
 
     def __init__(
@@ -33,6 +38,14 @@ class Whole:
         self.seeds, self.chunks = seeds, chunks
         self.kept = kept if len(chunks) > 1 else None
         self.work = work
+        self.hands: Workers | None = None
+        self._staff = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._staff.__exit__(*error)
 
     def search(self, workers: int, cluster: str | None) -> str:
         """Search from all seeds; return what ended the search."""
@@ -40,14 +53,19 @@ class Whole:
         missing = [each for each in enumerate(self.chunks) if each[0] not in kept]
         try:
             if len(missing) > 1 and (workers > 1 or cluster is not None):
-                with staff(workers, cluster) as hands:
-                    setup = replace(self.setup, model=self.setup.model.without_original())
-                    return self._in_order(Elsewhere(hands, self.work, setup, self.seeds, missing))
+                hands = self._staff.enter_context(staff(workers, cluster))
+                setup = replace(self.setup, model=self.setup.model.without_original())
+                folder = self.merge.ledger.folder if cluster is None else None
+                here = partial(self.setup.search_chunk, folder=folder) if folder else None
+                stopped = self._in_order(
+                    Elsewhere(hands, self.work, setup, self.seeds, missing, folder, here)
+                )
+                self.hands = hands if folder is not None and stopped == "complete" else None
+                return stopped
             return self._in_order(None)
-        except Spent as spent:
-            return str(spent)
-        except KeyboardInterrupt:
-            return "interrupted"
+        except (Spent, KeyboardInterrupt) as end:
+            self._staff.__exit__(*sys.exc_info())  # at once, whatever they do
+            return str(end) if isinstance(end, Spent) else "interrupted"
 
     def _in_order(self, elsewhere: Elsewhere | None) -> str:
         stopped = "complete"
@@ -81,7 +99,7 @@ class Whole:
         batches = self.merge.keep()
         self.run.search(seeds, chunk)
         self.merge.kept = None
-        self._finished(number, self.setup.result(self.merge, batches))
+        self._finished(number, self.setup.result(self.merge.ledger, batches))
 
     def _elsewhere(self, elsewhere: Elsewhere, number: int, chunk: Chunk) -> ChunkResult | None:
         phase = "global and local" if self.setup.method.has_phases else "global"
@@ -100,4 +118,4 @@ class Whole:
 
     def _finished(self, number: int, result: ChunkResult) -> None:
         if self.kept is not None and not result.stopped and result.failure is None:
-            self.kept.write(number, result, self.merge.wall)
+            self.kept.write(number, result, self.merge.wall, self.merge.ledger.dtypes)
