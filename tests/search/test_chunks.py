@@ -181,12 +181,12 @@ def test_among_plausible_people_two_workers_find_what_one_finds_however_many_wai
     domain, people = data.domain, PlausiblePeople.fit(data)
     model = TorchModel(planted(domain, bias=8.0))
     monkeypatch.setattr("fairprobe.search.whole.staff", lambda *_: Inline())
-    monkeypatch.setattr("fairprobe.search.methods.probe.OF_A_CHUNK", 2000)
 
     def found(**options: Any) -> Findings:
         seeds = choose_seeds(domain, data.x, 40, rng=np.random.default_rng(1))
         rng, budget = np.random.default_rng(3), Budget(seeds=40, local_iterations=200)
-        return search(domain, model, Probe(), seeds, budget, rng=rng, people=people, **options)
+        how = Probe(crowd=2000)
+        return search(domain, model, how, seeds, budget, rng=rng, people=people, **options)
 
     one = found()
     assert len(one) > 20

@@ -36,7 +36,7 @@ Deliberate choices:
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import ClassVar, NamedTuple
@@ -59,7 +59,6 @@ FADING = 0.95  # of what the ways brought in earlier rounds
 LEAST = 0.05  # chance of a way
 SPREAD_OUT = 0.2  # of the chances of attributes: shared by all alike
 CROWDED = 2  # times the usual findings of a cell
-OF_A_CHUNK = 1_000_000  # people; a crowd for each
 ROUNDS = 32  # of a search with a small budget
 FIRST, GROWTH = 512, 8  # the first rounds are small, and none is more than an eighth of all before
 SMALLEST, LARGEST = 64, 16_384  # people in the crowd, and in a round
@@ -94,12 +93,17 @@ class Probe(Explorer):
     has_phases: ClassVar[bool] = False
     takes_scores: ClassVar[bool] = True
     by_seeds: ClassVar[bool] = True
+    settings_text: ClassVar[Mapping[str, str]] = {
+        "crowd": "people after whom the next chunk begins, with a crowd of its own; workers divide"
+        " chunks"
+    }
 
     local_iterations: int = 1000
+    crowd: int = 1_000_000
 
     def seeds_at_once(self, values: int) -> int:
         del values
-        return max(1, OF_A_CHUNK // max(1, self.local_iterations))
+        return max(1, self.crowd // max(1, self.local_iterations))
 
     def propose(
         self, world: World, seeds: Rows, rng: np.random.Generator
