@@ -400,9 +400,9 @@ def test_batches_come_back_in_their_order() -> None:
     back = list(ChunkResult.of(batches, together=False).batches())
     for one, other in zip(batches, back, strict=True):
         assert (one.judged, one.cpu) == (other.judged, other.cpu)
-        assert one.found.tolist() == other.found.tolist()
-        assert one.tried.tolist() == other.tried.tolist()
+        assert np.asarray(one.found).tolist() == np.asarray(other.found).tolist()
+        assert np.asarray(one.tried).tolist() == np.asarray(other.tried).tolist()
     (one,) = ChunkResult.of(batches, together=True).batches()
     assert (one.judged, one.cpu) == (5, 0.75)
-    assert one.found.tolist() == [(5, 1), (8, 1)]  # the first of each, in their order
-    assert sorted(one.tried.tolist()) == [(5,), (6,), (7,), (8,)]
+    assert np.asarray(one.found).tolist() == [(5, 1), (8, 1)]  # the first of each, in their order
+    assert sorted(np.asarray(one.tried).tolist()) == [(5,), (6,), (7,), (8,)]

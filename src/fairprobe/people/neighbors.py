@@ -189,7 +189,7 @@ class Neighbors:
     def _away(self, rows: Vectors, others: Vectors) -> Rows:
         """(N, M) squared distances, but for the square of the row, which is the same for all."""
         b, weights = others.astype(np.float32), self.distance.weights
-        away: Rows = (rows.astype(np.float32) * (-2 * weights)) @ b.T
+        away: Rows = (rows.astype(np.float32) * (np.float32(-2) * weights)) @ b.T
         away += np.square(b) @ weights
         return away
 

@@ -120,14 +120,14 @@ class Checkpoint:
         """The result of a chunk, with records of these types; None if it is missing or damaged."""
         try:
             with self._path(number).open("rb") as stream, np.load(stream) as file:
-                result = ChunkResult(file["found"], file["tried"], file["steps"])
+                found, tried, steps = file["found"], file["tried"], file["steps"]
                 seconds = float(file["seconds"])
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
             return None
-        if (result.found.dtype, result.tried.dtype) != kinds or result.steps.shape[1:] != (4,):
+        if (found.dtype, tried.dtype) != kinds or steps.shape[1:] != (4,):
             return None
         self.seconds = max(self.seconds, seconds)
-        return result
+        return ChunkResult(found, tried, steps)
 
     def write(
         self,

@@ -231,7 +231,7 @@ class _Store:
             path = self._ledger.folder / uuid4().hex
             try:
                 with path.open("wb") as stream:
-                    stream.write(records.view(np.uint8))
+                    stream.write(records.view(np.uint8).data)
             except OSError:
                 path.unlink(missing_ok=True)  # the records are still in memory
                 raise

@@ -103,8 +103,8 @@ class Merge:
             if any(each is None for each in far):
                 ends = np.cumsum([len(each) for each in x])[:-1]
                 far = list(np.split(self._newcomers.how_far(np.concatenate(x)), ends))
-            for found, *measured in zip(rows, x, far, strict=True):
-                kept = self._newcomers.accept(*measured)
+            for found, people, distance in zip(rows, x, far, strict=True):
+                kept = self._newcomers.accept(people, distance)
                 batch = self.undecided.pop(0)
                 self.ledger.enter(found[kept], batch.tried)
             self._decided_at = self.clock.wall
