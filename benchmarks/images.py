@@ -31,7 +31,7 @@ from torch import nn
 from fairprobe.datasets.image_folders import Bytes
 from fairprobe.images.attribute import attribute_head
 from fairprobe.images.change import Change, sensitive_change
-from fairprobe.images.detector import Detector, keras_detector, small_detector, train_detector
+from fairprobe.images.detector import Detector, small_detector, train_detector, trunk_detector
 from fairprobe.images.interpret import image_bias
 from fairprobe.images.search import ImageSearch, Method, search_images
 from fairprobe.models import one_thread
@@ -68,7 +68,7 @@ def large(count: int) -> tuple[Detector, Bytes, Change]:
     numbers = images.astype(np.float32) / np.float32(255)
     delta = np.clip(numbers + signs, 0, 1) - numbers
     return (
-        keras_detector("vgg16", (3, 64, 64)),
+        trunk_detector("vgg16", (3, 64, 64)),
         images,
         Change(delta, np.ones(count, dtype=bool), np.full(count, 0.03)),
     )

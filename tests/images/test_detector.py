@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
+from safetensors.torch import save_file
 from sklearn.metrics import balanced_accuracy_score
 from torch import Tensor, nn
 
@@ -23,10 +24,10 @@ from fairprobe.images.detector import (
     Detector,
     Mirror,
     dense_head,
-    keras_detector,
     own_detector,
     small_detector,
     train_detector,
+    trunk_detector,
 )
 from fairprobe.images.interpret import image_bias
 from fairprobe.images.measure import recalls
@@ -34,7 +35,7 @@ from fairprobe.images.models import DetectorSource
 from fairprobe.models.trace import layer_names
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
-from tests.model_files import keras_on_torch
+from fairprobe.networks.vision_trunks import DEVIATION, MEAN
 
 SHAPE = (3, 16, 16)
 FEW = Training(batch=32, epochs=5, patience=None)
@@ -141,9 +142,10 @@ def test_a_detector_learns_and_the_same_seed_gives_the_same_one(detector: Detect
     [
         (lambda: small_detector((3, 4, 16)), "8 × 8 pixels"),
         (lambda: small_detector(SHAPE, 1), "two classes"),
-        (lambda: keras_detector("vgg19", (3, 32, 32)), "vgg16"),  # type: ignore[arg-type]
-        (lambda: keras_detector("vgg16", (3, 31, 32)), "32 × 32 pixels"),
-        (lambda: keras_detector("vgg16", (1, 32, 32)), "3 color channels"),
+        (lambda: trunk_detector("vgg19", (3, 32, 32)), "vgg16"),
+        (lambda: trunk_detector("vgg16", (3, 31, 32)), "32 × 32 pixels"),
+        (lambda: trunk_detector("vgg16", (1, 32, 32)), "3 color channels"),
+        (lambda: own_detector(nn.Sequential()), "Name the trunk or the head"),
         (
             lambda: own_detector(nn.Sequential(), trunk="a", head="b", outputs="auto"),
             "logits or probabilities",
@@ -155,101 +157,66 @@ def test_a_wrong_setting_is_refused_with_words(make: Any, words: str) -> None:
         make()
 
 
-# -- Keras -----------------------------------------------------------------------------------------
+# -- known trunks ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def vgg() -> Detector:
-    return keras_detector("vgg16", (3, 32, 32), seed=1)
+    return trunk_detector("vgg16", (3, 32, 32), seed=1)
 
 
-def test_vgg16_of_keras_is_a_trunk_that_torch_can_look_into(vgg: Detector) -> None:
-    keras = keras_on_torch()
-    assert keras.config.image_data_format() == "channels_last"  # put back
+def test_a_vgg16_has_thirteen_convolutions_and_a_gradient_by_every_picture(vgg: Detector) -> None:
     images = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     assert len(layer_names(vgg.eval(), images)[0]) == 13 + 5
     assert vgg.features(images).shape == (2, 512, 1, 1)
     assert widths(vgg.head) == [128, 64, 32, 16, 16, 2]
+    assert sum(value.numel() for value in vgg.trunk.parameters()) == 14_714_688  # as published
     images.requires_grad_()
     (gradient,) = torch.autograd.grad(vgg(images)[:, 0].sum(), images)
     assert bool((gradient.flatten(1).abs().amax(dim=1) > 0).all())
 
 
-def test_a_copy_of_a_keras_detector_is_one_of_its_own(vgg: Detector) -> None:
-    images = torch.rand(2, 3, 32, 32)
-    before = vgg.eval()(images)
-    other = copy.deepcopy(vgg).eval()
-    assert torch.equal(other(images), before)
-    with torch.no_grad():
-        for value in other.trunk.parameters():
-            value.zero_()
-    assert torch.equal(vgg(images), before)
-    assert not torch.equal(other(images), before)
+def test_a_resnet50_has_the_published_number_of_layers_and_weights() -> None:
+    network = trunk_detector("resnet50", (3, 32, 32), 2, seed=2)
+    assert len(layer_names(network.eval(), torch.zeros(1, 3, 32, 32))[0]) == 49 + 5
+    assert sum(value.numel() for value in network.trunk.parameters()) == 23_508_032  # as published
+    assert network.features(torch.zeros(1, 3, 32, 32)).shape == (1, 2048)
 
 
-def test_a_resnet50_learns_its_batch_norms_only_in_training() -> None:
-    network = keras_detector("resnet50", (3, 32, 32), 2, seed=2)
-    images = pictures(4)[0].repeat(2, axis=2).repeat(2, axis=3)
-    assert len(layer_names(network.eval(), torch.from_numpy(images[:1]))[0]) == 49 + 5
-    moving = {
-        name: value.clone()
-        for name, value in network.trunk.named_parameters()
-        if name.endswith("moving_mean")
-    }
-    assert moving
-    network(torch.from_numpy(images))
-    now = dict(network.trunk.named_parameters())
-    assert all(torch.equal(now[name], value) for name, value in moving.items())
-    train_detector(
-        network, images, pictures(4)[1], training=Training(batch=4, epochs=1, patience=None)
-    )
-    now = dict(network.trunk.named_parameters())
-    assert not any(torch.equal(now[name], value) for name, value in moving.items())
-
-
-def test_given_weights_see_pictures_as_imagenets_were_prepared(tmp_path: Path) -> None:
-    keras = keras_on_torch()
-    original = keras.applications.VGG16(weights=None, include_top=False, input_shape=(32, 32, 3))
-    file = tmp_path / "vgg16.weights.h5"
-    with warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", message="__array__ implementation", category=DeprecationWarning
-        )  # Keras's own
-        original.save_weights(file)
-    images = pictures(3)[0].repeat(2, axis=2).repeat(2, axis=3)
-    prepared = keras.applications.vgg16.preprocess_input(
-        images.transpose(0, 2, 3, 1).astype(np.float32)
-    )
-    with torch.no_grad():
-        expected = original(torch.from_numpy(np.ascontiguousarray(prepared))).permute(0, 3, 1, 2)
-        seen = (
-            keras_detector("vgg16", (3, 32, 32), weights=file)
-            .eval()
-            .features(torch.from_numpy(images))
-        )
-    assert float(expected.abs().max()) > 0
-    torch.testing.assert_close(seen, expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max()))
-
-
-def test_weights_that_are_missing_or_damaged_are_refused_with_their_name(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"nowhere\.h5"):
-        keras_detector("vgg16", (3, 32, 32), weights=tmp_path / "nowhere.h5")
-    bad = tmp_path / "bad.weights.h5"
-    bad.write_bytes(b"no weights at all")
-    with pytest.raises(ModelError, match=r"bad\.weights\.h5"):
-        keras_detector("vgg16", (3, 32, 32), weights=bad)
-
-
-def test_weights_that_cannot_be_fetched_say_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_weights_of_a_whole_network_fit_a_trunk_which_scales_pictures_as_imagenets(
+    vgg: Detector, tmp_path: Path
 ) -> None:
-    keras_on_torch()
-    from keras.src.utils import file_utils
+    weights = {name: value * 0.5 for name, value in vgg.trunk.state_dict().items()}
+    file = tmp_path / "vgg16.safetensors"
+    save_file({**weights, "classifier.0.weight": torch.zeros(3, 3)}, file)
+    given = trunk_detector("vgg16", (3, 32, 32), weights=file).eval()
+    images = torch.rand(2, 3, 32, 32)
+    mean, deviation = (torch.tensor(each).view(1, 3, 1, 1) for each in (MEAN, DEVIATION))
+    x = (images - mean) / deviation
+    places = [name.removesuffix(".weight") for name in weights if name.endswith(".weight")]
+    pooled = {"features.2", "features.7", "features.14", "features.21", "features.28"}
+    for place in places:
+        x = F.relu(F.conv2d(x, weights[f"{place}.weight"], weights[f"{place}.bias"], padding=1))
+        x = F.max_pool2d(x, 2) if place in pooled else x
+    torch.testing.assert_close(given.features(images), x)
 
-    monkeypatch.setattr(file_utils.config, "keras_home", lambda: str(tmp_path))
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nothing listens there
-    with pytest.raises(ModelError, match="connected machine"):
-        keras_detector("vgg16", (3, 32, 32), weights="imagenet")
+
+def test_weights_that_are_missing_damaged_or_of_another_network_are_refused(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(StorageError, match=r"nowhere\.safetensors"):
+        trunk_detector("vgg16", (3, 32, 32), weights=tmp_path / "nowhere.safetensors")
+    bad = tmp_path / "bad.safetensors"
+    bad.write_bytes(b"no weights at all")
+    with pytest.raises(ModelError, match=r"bad\.safetensors is not a readable"):
+        trunk_detector("vgg16", (3, 32, 32), weights=bad)
+    save_file({"conv1.weight": torch.zeros(2)}, bad)
+    with pytest.raises(ModelError, match="are not those of vgg16"):
+        trunk_detector("vgg16", (3, 32, 32), weights=bad)
+    pickle = tmp_path / "vgg16.pth"
+    pickle.write_bytes(b"x")
+    with pytest.raises(ModelError, match="may be a pickle"):
+        trunk_detector("vgg16", (3, 32, 32), weights=pickle)
 
 
 # -- a network of the user's own -------------------------------------------------------------------

@@ -122,20 +122,6 @@ def test_the_change_goes_up_the_slope_of_the_loss_at_the_classifiers_own_answer(
     np.testing.assert_allclose(change.l2, 0.05 * np.sqrt(3 * 8 * 8), rtol=1e-5)
 
 
-def test_a_true_value_pushes_away_from_itself_and_not_from_the_answer() -> None:
-    net, images = network(), np.clip(pictures(6), 30, 220)
-    own = labels_of(net, as_numbers(images))
-    away = sensitive_change(net, images, ChangeSettings(target="true"), labels=own)
-    np.testing.assert_array_equal(away.delta, sensitive_change(net, images).delta)
-    other = sensitive_change(net, images, ChangeSettings(target="true"), labels=1 - own)
-    np.testing.assert_allclose(
-        other.delta, -away.delta, atol=1e-6
-    )  # of two values: towards the answer, which is the other way
-    assert not other.flipped.any()
-    with pytest.raises(DataError, match="true value of every image"):
-        sensitive_change(net, images, ChangeSettings(target="true"))
-
-
 @settings(max_examples=25)
 @given(st.integers(0, 1000), st.floats(0.001, 1.0), st.booleans(), st.floats(1.0, 3.0))
 def test_a_changed_picture_is_a_picture_and_flips_as_is_said(

@@ -20,6 +20,7 @@ from fairprobe.documents.images import (
     DetectorDocument,
     DetectorState,
     Flips,
+    ForecastDocument,
     Found,
     GroupDetection,
     GroupSize,
@@ -35,6 +36,7 @@ from fairprobe.documents.images import (
     MeanDocument,
     PairLabels,
     PairPictures,
+    PartsDocument,
     Recall,
     Recognition,
     RepairComparison,
@@ -87,6 +89,9 @@ def images_document(audit: ImageAudit) -> ImagesDocument:
             parts=[StageTime(name=name, seconds=taken) for name, taken in audit.seconds.items()],
         ),
         settings=asdict(audit.settings),
+        forecast=ForecastDocument(
+            seconds=audit.expected.forecast.seconds, bytes=audit.expected.forecast.bytes
+        ),
         data=_data(audit),
         detector=_detector(audit),
         attribute=_attribute(audit),
@@ -132,7 +137,7 @@ def _data(audit: ImageAudit) -> ImageData:
 
 
 def _detector(audit: ImageAudit) -> DetectorDocument:
-    quality = audit.quality
+    quality, parts = audit.quality, audit.expected.parts
     return DetectorDocument(
         name=audit.name,
         trained_here=audit.trained_here,
@@ -144,6 +149,16 @@ def _detector(audit: ImageAudit) -> DetectorDocument:
             GroupDetection(name=name, detection_rate=_rate(rate))
             for name, rate in quality.by_value.items()
         ],
+        parts=PartsDocument(
+            trunk=parts.trunk, head=parts.head, is_found=parts.is_found, attends=parts.attends
+        ),
+        by_class={
+            name: [
+                GroupDetection(name=value, detection_rate=_rate(rate))
+                for value, rate in rates.items()
+            ]
+            for name, rates in quality.by_class.items()
+        },
     )
 
 
@@ -207,6 +222,7 @@ def _interpretation(audit: ImageAudit) -> ImageInterpretation | None:
         layers=[
             ImageLayer(
                 name=layer.name,
+                layout=audit.layouts.get(layer.name),  # type: ignore[arg-type]
                 neurons=layer.neurons,
                 **msgspec.structs.asdict(_reaction(layer)),
                 threshold=layer.threshold,

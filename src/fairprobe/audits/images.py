@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -19,21 +19,22 @@ from torch import nn
 from fairprobe.arrays import Ints, Mask
 from fairprobe.audits.base import AuditResult, OnStage, OnStep, Stages, Write, check_seed
 from fairprobe.audits.image_document import images_document
-from fairprobe.datasets.image_sets import ImageSet, open_images
+from fairprobe.audits.image_forecast import Work, forecast
+from fairprobe.audits.image_settings import IMAGE_METHODS, Expected, ImageAuditSettings
+from fairprobe.datasets.image_sets import FACE_CLASSES, ImageSet, open_images
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.errors import FairprobeError, ModelError, SettingError, suggest
+from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.images.attribute import attribute_head, attribute_network
 from fairprobe.images.change import (
     Change,
-    ChangeSettings,
     is_flipped,
     random_change,
     sensitive_change,
 )
 from fairprobe.images.checks import auditable
 from fairprobe.images.controls import CHANGES, INDEPENDENT, OWN, RANDOM_SIGNS, SHUFFLED_LABELS
-from fairprobe.images.detector import Detector, train_detector
-from fairprobe.images.interpret import By, image_bias
+from fairprobe.images.detector import Detector, parts_of, train_detector
+from fairprobe.images.interpret import By, image_bias, layer_layouts
 from fairprobe.images.measure import (
     Quality,
     Recalls,
@@ -47,57 +48,16 @@ from fairprobe.images.measure import (
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.pairs import Pair, striking_pairs
 from fairprobe.images.repair import Repaired, Task, fine_tuned, idi_pictures, measure
-from fairprobe.images.search import ImageFindings, ImageSearch, search_images
+from fairprobe.images.saved import NETWORKS, packed
+from fairprobe.images.search import ImageFindings, search_images
+from fairprobe.images.target import in_order_of, with_target
 from fairprobe.interpret import NeuronBias
 from fairprobe.models import Outputs
 from fairprobe.statistics.rates import Rate
 from fairprobe.storage import replacing
 from fairprobe.versions import versions
 
-IMAGE_METHODS: tuple[Literal["neuronfair", "adf", "eidig"], ...] = ("neuronfair", "adf", "eidig")
 FINDINGS = "findings.npz"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageAuditSettings:
-    """What an audit on pictures is to do; `faces` None takes all."""
-
-    methods: tuple[str, ...] = IMAGE_METHODS
-    faces: int | None = 250
-    epsilon: float = 0.03
-    cap: float | None = None
-    smallest: bool = False
-    step: float = 0.15
-    iterations: int = 20
-    by: By = "position"
-    repair: bool = True
-    controls: bool = True
-
-    def __post_init__(self) -> None:
-        if not self.methods:
-            names = ", ".join(IMAGE_METHODS)
-            raise SettingError(f"Name at least one method to search with: {names}.")
-        for method in self.methods:
-            if method not in IMAGE_METHODS:
-                raise SettingError(
-                    f"There is no method '{method}' for images.{suggest(method, IMAGE_METHODS)}"
-                )
-        if self.faces is not None and self.faces < 1:
-            raise SettingError(f"The search must start from 1 face or more; got {self.faces}.")
-        if self.iterations < 1:
-            raise SettingError(f"The search must make 1 step or more; got {self.iterations}.")
-        if self.by not in ("position", "channel"):
-            raise SettingError(
-                f"A neuron of a convolution is a position or a channel; got '{self.by}'."
-            )
-        self.change, self.search(self.methods[0])  # they check their own settings
-
-    @property
-    def change(self) -> ChangeSettings:
-        return ChangeSettings(epsilon=self.epsilon, cap=self.cap, smallest=self.smallest)
-
-    def search(self, method: str) -> ImageSearch:
-        return ImageSearch(method=method, step=self.step, max_iter=self.iterations)  # type: ignore[arg-type]
 
 
 @dataclass(repr=False)
@@ -124,7 +84,11 @@ class ImageAudit(AuditResult[ImagesDocument]):
     rows: Ints
     heads: dict[str, nn.Module]
     changes: dict[str, Change]
+    expected: Expected
+    independent: nn.Module | None = None
+    file: Path | None = None  # of the detector, if it was read from one
     seen_change: dict[str, Rate] = field(default_factory=dict)
+    layouts: dict[str, str] = field(default_factory=dict)  # of the layers, by name
     bias: dict[str, NeuronBias] = field(default_factory=dict)
     found: dict[str, dict[str, ImageFindings]] = field(default_factory=dict)  # by method, by change
     strict: dict[tuple[str, str], Mask] = field(default_factory=dict)  # by method and change
@@ -167,9 +131,23 @@ class ImageAudit(AuditResult[ImagesDocument]):
     def files(self) -> dict[str, Write]:
         """The findings: the seeds with their Δ_sens, and for each method which of them it made
         differ, by which Δ_bias, the two pictures that this gives, whether they count strictly, the
-        attribute's value, and what the detector answers to both, with its probability.
+        attribute's value, and what the detector answers to both, with its probability. The networks
+        with which `verify_images` checks them again.
         """
-        return {FINDINGS: self._write_findings}
+        return {FINDINGS: self._write_findings, NETWORKS: self._write_networks}
+
+    def _write_networks(self, path: Path) -> None:
+        repaired = self.repaired
+        content = packed(
+            self.detector,
+            self.heads,
+            self.independent,
+            repaired.detector if repaired is not None and repaired.after is not None else None,
+            self.data.images[self.rows],
+            self.file,
+        )
+        with replacing(path) as temporary:
+            temporary.write_bytes(content)
 
     def _write_findings(self, path: Path) -> None:
         change, images = self.change_of_seeds(), self.data.images[self.seeds]
@@ -206,6 +184,8 @@ def audit_images(
     head: str | None = None,
     outputs: Outputs = "logits",
     weights: Path | str | None = None,
+    target: str | None = None,
+    classes: Sequence[str] | None = None,
     methods: Sequence[str] = IMAGE_METHODS,
     faces: int | None = 250,
     epsilon: float = 0.03,
@@ -218,14 +198,18 @@ def audit_images(
     controls: bool = True,
     seed: int = 0,
     progress: OnStage | None = None,
+    expect: Callable[[Expected], None] | None = None,
 ) -> ImageAudit:
-    """Find pictures that a detector judges differently when a change of the sensitive attribute is
-    added.
+    """Find pictures that a detector or classifier judges differently when a change of the sensitive
+    attribute is added.
 
     `data` is an `ImageSet`, or what `datasets.open_images` opens (with `others`, `size`, `limit`).
-    `model` is a detector, a torch module with parts named `trunk` and `head`, `module:function`,
-    "vgg16" or "resnet50"; without one, a small detector is trained. `faces` is how many the search
-    starts from. Δ_sens has the size `epsilon`; it grows up to `cap` where that flips nothing, and
+    `model` is a detector, a torch module, `module:function`, a file (.onnx, .pt2), a folder of
+    transformers, "vgg16" or "resnet50"; without one, a small detector is trained. Its trunk and
+    head are found unless `trunk` or `head` names them. `target` is the attribute that a classifier
+    should say, instead of face or no face; `classes` names its outputs in their order. `expect` is
+    called with what the audit will take before it begins. `faces` is how many the search starts
+    from. Δ_sens has the size `epsilon`; it grows up to `cap` where that flips nothing, and
     with `smallest` is as small as possible. Once Δ_sens is made, an interrupt keeps what was
     measured and found until then; `stopped` says so. So does an error, if anything was found.
     """
@@ -246,9 +230,13 @@ def audit_images(
     source.check()
     if not isinstance(data, ImageSet):
         data = open_images(data, others=others, size=size, limit=limit, seed=seed)
+    if target is not None:
+        data = with_target(data, target, sensitive)
+    names = classes or (source.classes if data.classes != FACE_CLASSES else None)
+    data = in_order_of(data, names)
     data = auditable(data, sensitive, needs_others=not source.is_trained)
     run = _Run(data, sensitive, settings, seed, progress)
-    audit = run.prepare(source)
+    audit = run.prepare(source, expect)
     with run.stages.keep_partial(lambda: any(map(len, audit.findings.values()))):
         run.interpret()
         run.search(OWN, settings.methods)
@@ -268,6 +256,7 @@ class _Run:
     """
 
     audit: ImageAudit
+    expected: Expected
     head: nn.Module
     independent: nn.Module | None = None
 
@@ -290,9 +279,11 @@ class _Run:
 
     # -- before the search -------------------------------------------------------------------------
 
-    def prepare(self, source: DetectorSource) -> ImageAudit:
+    def prepare(
+        self, source: DetectorSource, expect: Callable[[Expected], None] | None
+    ) -> ImageAudit:
         """Open or train the detector, learn the attribute, and make the changes."""
-        detector = self._detector(source)
+        detector = self._detector(source, expect)
         heads = self._learn_attribute(detector)
         networks: dict[str, nn.Module] = dict(heads)
         if self.independent is not None:
@@ -331,20 +322,47 @@ class _Run:
             heads=heads,
             changes=changes,
             seen_change=seen,
+            expected=self.expected,
+            independent=self.independent,
+            file=source.file,
             seconds=self.stages.seconds,
         )
         return self.audit
 
-    def _detector(self, source: DetectorSource) -> Detector:
+    def _detector(
+        self, source: DetectorSource, expect: Callable[[Expected], None] | None
+    ) -> Detector:
         data = self.data
         channels, height, width = data.images.shape[1:]
-        name = "Opening the detector" if source.is_trained else "Training the detector"
-        with self.stages.stage(name) as step:
+        with self.stages.stage("Opening the detector"):
             detector = source.open((channels, height, width), len(data.classes), seed=self.seed)
-            if source.is_trained:
-                return detector
+            self.expected = self._expected(source, detector)
+        if expect is not None:
+            expect(self.expected)
+        if source.is_trained:
+            return detector
+        with self.stages.stage("Training the detector") as step:
             images, y = data.images[~data.held_out], data.y[~data.held_out]
             return train_detector(detector, images, y, seed=self.seed, progress=_counted(step))
+
+    def _expected(self, source: DetectorSource, detector: Detector) -> Expected:
+        """What the rest of the audit takes, at most."""
+        data, settings = self.data, self.settings
+        faces = len(self.to_learn) if settings.faces is None else settings.faces
+        work = Work(
+            to_learn=int((~data.held_out).sum()),
+            faces=len(self.to_learn),
+            held_out=int(data.held_out.sum()),
+            seeds=min(faces, len(self.to_learn)),
+            attacked=min(faces, len(self.held_out)),
+            methods=len(settings.methods),
+            controls=settings.controls,
+            repair=settings.repair,
+            trains=not source.is_trained,
+        )
+        how = settings.search(settings.methods[0])
+        found = forecast(detector, data.images, len(self.values), work, settings.change, how)
+        return Expected(source.name, parts_of(detector), found)
 
     def _learn_attribute(self, detector: Detector) -> dict[str, nn.Module]:
         images, codes = self.data.images[self.to_learn], self.codes[self.to_learn]
@@ -377,6 +395,7 @@ class _Run:
             )
             return
         with self.stages.stage("Interpreting the network") as step:
+            audit.layouts = layer_layouts(audit.detector, self.data.images[audit.seeds[:1]])
             for key in audit.changes:
                 audit.bias[key] = image_bias(
                     audit.detector,
@@ -400,7 +419,7 @@ class _Run:
                         audit.detector,
                         images,
                         change,
-                        self.settings.search(method),
+                        replace(self.settings.search(method), batch=self.expected.forecast.batch),
                         bias=audit.bias[which],
                         rng=np.random.default_rng(self.seed),
                         progress=_counted(step),
@@ -468,7 +487,7 @@ class _Run:
             self.to_learn,
             _sample(self.held_out, settings.faces, self.attacked_rng),
             settings.change,
-            settings.search(settings.methods[0]),
+            replace(settings.search(settings.methods[0]), batch=self.expected.forecast.batch),
             settings.by,
             self.seed,
         )

@@ -5,13 +5,14 @@ what controls give.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairprobe.cli.common import (
     BAD_INPUT,
     INTERRUPTED,
+    OK,
     AsJson,
     Quiet,
     app,
@@ -20,9 +21,13 @@ from fairprobe.cli.common import (
     print_run,
     progress,
     report_errors,
+    say,
 )
 from fairprobe.cli.inputs import split
 from fairprobe.cli.options import Overwrite
+
+if TYPE_CHECKING:
+    from fairprobe.audits.image_settings import Expected
 
 DATA = (
     "A folder of faces in the layout of CelebA, LFW, FairFace or UTKFace, or an .npz of pictures"
@@ -30,13 +35,20 @@ DATA = (
 )
 OTHERS = "Class folders of pictures without a face, as in ImageNet, if the data has none."
 MODEL = (
-    "The detector: module:function or file.py:function that returns a torch module, or a trunk to"
-    " train here (vgg16, resnet50). Its inputs are pixels from 0 to 1."
+    "The detector or classifier: module:function or file.py:function that returns a torch module, a"
+    " file (.onnx, .pt2), a folder that save_pretrained of transformers wrote, or a trunk to train"
+    " here (vgg16, resnet50). Its inputs are pixels from 0 to 1."
 )
 WEIGHTS = (
-    "A safetensors file for the network of module:function; for a trunk, a file of Keras weights,"
-    " or 'imagenet' to download them."
+    "A safetensors file for the network of module:function, or of pretrained weights for a trunk."
 )
+TARGET = (
+    "The attribute that the classifier should say (age, smiling), instead of face or no face; other"
+    " than the sensitive one."
+)
+CLASSES = "The names of the network's outputs in their order, separated by commas."
+TRUNK = "The name of its trunk: its output is what the attribute is learned from."
+HEAD = "The name of its head: what it gets is what the attribute is learned from."
 METHODS = "The search methods, separated by commas: neuronfair, adf, eidig."
 FACES = (
     "The number of faces to search from, and of held-out faces to measure a repair on; 0 for all."
@@ -69,16 +81,21 @@ def audit_images(
     ] = None,
     trunk: Annotated[
         str | None,
-        typer.Option(help="The name of its trunk.", show_default="trunk", rich_help_panel=YOURS),
+        typer.Option(help=TRUNK, show_default="found", rich_help_panel=YOURS),
     ] = None,
     head: Annotated[
         str | None,
-        typer.Option(help="The name of its head.", show_default="head", rich_help_panel=YOURS),
+        typer.Option(help=HEAD, show_default="found", rich_help_panel=YOURS),
     ] = None,
     outputs: Annotated[
         str, typer.Option(help="Its outputs: logits or probabilities.", rich_help_panel=YOURS)
     ] = "logits",
-    weights: Annotated[str | None, typer.Option(help=WEIGHTS, rich_help_panel=YOURS)] = None,
+    weights: Annotated[Path | None, typer.Option(help=WEIGHTS, rich_help_panel=YOURS)] = None,
+    target: Annotated[str | None, typer.Option(help=TARGET, rich_help_panel=YOURS)] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(help=CLASSES, show_default="as in the data", rich_help_panel=YOURS),
+    ] = None,
     methods: Annotated[
         str, typer.Option(help=METHODS, rich_help_panel=SEARCH)
     ] = "neuronfair,adf,eidig",
@@ -125,15 +142,24 @@ def audit_images(
         ),
     ] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Say where the network is divided and what the audit would take, and end.",
+        ),
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Find pictures that a face detector judges differently when a change of a sensitive attribute
-    is added (NeuronFair on images).
+    """Find pictures that a face detector or classifier judges differently when a change of a
+    sensitive attribute is added (NeuronFair on images).
 
     Five controls show what the same search finds where the attribute cannot be the reason. Pictures
-    that cannot be used are named and left out. The run folder holds the report with pairs of
-    pictures, all numbers, and the findings.
+    that cannot be used are named and left out. Before it begins, the audit says where it divides
+    the network into trunk and head, and what time and memory it may take. The run folder holds the
+    report with pairs of pictures, all numbers, the findings and the networks; verify-images checks
+    them again.
 
     Examples:
 
@@ -141,17 +167,29 @@ def audit_images(
 
       fairprobe audit-images UTKFace --others imagenet --size 64 --sensitive race --out runs/utk
 
-      fairprobe audit-images faces.npz --sensitive gender --model my_code.py:detector --trunk body
-      --head top
+      fairprobe audit-images faces.npz --sensitive gender --model my_code.py:detector --head top
+
+      fairprobe audit-images faces --sensitive race --model age.onnx --target age --dry-run
     """
     with report_errors():
         from fairprobe.audits import images
         from fairprobe.audits.base import RunFolder
+        from fairprobe.present.image_sentences import expected_lines
 
         name = f"{data.name.split('.')[0] or 'images'}-{sensitive}"
         folder = out or Path("runs") / name.replace("/", "-").replace("\\", "-")
+        is_shown = not quiet and not as_json
+
+        def expect(expected: Expected) -> None:
+            if is_shown or dry_run:
+                take = expected.forecast
+                for line in expected_lines(expected.name, expected.parts, take.seconds, take.bytes):
+                    say(line)
+            if dry_run:
+                raise typer.Exit(OK)
+
         with RunFolder(folder, overwrite=overwrite) as run:
-            with progress(show=not quiet and not as_json) as on_stage:
+            with progress(show=is_shown) as on_stage:
                 audit = images.audit_images(
                     data,
                     model,
@@ -163,6 +201,8 @@ def audit_images(
                     head=head,
                     outputs=outputs,  # type: ignore[arg-type]
                     weights=weights,
+                    target=target,
+                    classes=split(classes) if classes else None,
                     methods=split(methods),
                     faces=faces or None,
                     epsilon=epsilon,
@@ -175,6 +215,7 @@ def audit_images(
                     controls=controls,
                     seed=seed,
                     progress=on_stage,
+                    expect=expect,
                 )
             document = run.fill(audit, command=command_line())
         print_run(document, folder, as_json=as_json, quiet=quiet)

@@ -16,8 +16,7 @@ from fairprobe.datasets.pictures import (
     Bytes,
     Channels,
     MessageLog,
-    commonest_shape,
-    read_picture,
+    read_pictures,
 )
 from fairprobe.errors import DataError, StorageError
 
@@ -60,21 +59,20 @@ def read_groups(folder: Path | str, *, channels: Channels = 3, as_one: bool = Fa
             f" {root / 'group-a'}, and so on."
         )
     log = MessageLog(root)
-    read = {name: list(_images(root / name, channels, log)) for name in names}
-    if not any(read.values()):
+    paths = [(name, path) for name in names for path in _files(root / name)]
+    read = read_pictures([path for _, path in paths], log, channels=channels)
+    if read is None:
         raise DataError(f"No image in {root} could be read. {' '.join(log.messages())}".rstrip())
-    wanted = commonest_shape(image for images in read.values() for _, image in images)
     groups, files = {}, {}
-    for name, images in read.items():
-        log.note("size", (path for path, image in images if image.shape != wanted))
-        fitting = [(path, image) for path, image in images if image.shape == wanted]
-        if len(fitting) >= FEWEST:
-            groups[name] = np.stack([image for _, image in fitting])
-            files[name] = [path.relative_to(root).as_posix() for path, _ in fitting]
+    for name in names:
+        places = [at for at in read.pictures if paths[at][0] == name]
+        if len(places) >= FEWEST:
+            groups[name] = np.stack([read.pictures[at] for at in places])
+            files[name] = [paths[at][1].relative_to(root).as_posix() for at in places]
         else:
-            count = "only one usable image" if fitting else "no usable image"
+            count = "only one usable image" if places else "no usable image"
             log.empty.append(f"Group '{name}' has {count} and is left out.")
-    return ImageGroups(groups, files, log.messages(f"{wanted[2]} × {wanted[1]}"))
+    return ImageGroups(groups, files, log.messages(read.size))
 
 
 def by_criteria(path: Path | str, read: ImageGroups) -> dict[str, ImageGroups]:
@@ -170,9 +168,10 @@ def _label(path: Path | str, row: dict[str, str]) -> int:
     return int(text)
 
 
-def _images(folder: Path, channels: Channels, log: MessageLog) -> Iterable[tuple[Path, Bytes]]:
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not path.name.startswith("."):
-            image = read_picture(path, log, channels=channels)
-            if image is not None:
-                yield path, image
+def _files(folder: Path) -> Iterable[Path]:
+    """All files below a folder: a picture may have any ending here."""
+    return (
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and not path.name.startswith(".")
+    )

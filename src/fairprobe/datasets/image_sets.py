@@ -7,7 +7,6 @@ Pictures that cannot be used are left out and named in messages.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -24,12 +23,12 @@ from fairprobe.datasets.image_layouts import (
     utkface,
 )
 from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing
-from fairprobe.datasets.image_layouts.npz import FACE_CLASSES, MOST_BYTES
+from fairprobe.datasets.image_layouts.npz import FACE_CLASSES
 from fairprobe.datasets.pictures import (
+    MOST_BYTES,
     Bytes,
     MessageLog,
-    commonest_shape,
-    read_picture,
+    read_pictures,
     squared,
 )
 from fairprobe.errors import DataError, SettingError, StorageError
@@ -52,7 +51,8 @@ class ImageSet:
     """Pictures (N, 3, height, width) in bytes, their classes, and attributes of the people in them.
 
     `held_out` is the collection's own test part, or one drawn by the seed. `messages` say what was
-    changed or left out, `attribute_messages` the same for each attribute.
+    changed or left out, `attribute_messages` the same for each attribute. `identities` number the
+    people in the pictures (−1 for unknown), if the collection says who they are.
     """
 
     name: str
@@ -63,6 +63,7 @@ class ImageSet:
     held_out: Mask
     messages: tuple[str, ...] = ()
     attribute_messages: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    identities: Ints | None = None
 
     def __post_init__(self) -> None:
         if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
@@ -90,6 +91,7 @@ class ImageSet:
             y=self.y[rows],
             attributes={name: one.take(rows) for name, one in self.attributes.items()},
             held_out=self.held_out[rows],
+            identities=None if self.identities is None else self.identities[rows],
         )
 
 
@@ -179,49 +181,38 @@ def _read(
             " a limit or a smaller size."
         )
     log = MessageLog(root)
-    read: dict[int, Bytes] = {}
-    held = 0
-    for at, path in enumerate(listing.paths):
-        if not os.path.isfile(path):  # noqa: PTH113  (False for a name that no file can have)
-            log.note("missing", [path])
-        elif (picture := read_picture(path, log, size=size)) is not None:
-            read[at] = picture
-            held += picture.nbytes
-            if held > MOST_BYTES:
-                raise SettingError(
-                    f"The pictures in {root} do not fit into memory. Set a limit, or a size to"
-                    " resize them to."
-                )
-    if not read:
+    read = read_pictures(listing.paths, log, size=size, shape=wanted)
+    if read is None:
         raise DataError(
             f"No image in {root} could be read."
             f" {' '.join((*listing.messages, *log.messages()))}".rstrip()
         )
-    wanted = wanted or commonest_shape(read.values())
-    shown = f"{wanted[2]} × {wanted[1]}"
-    log.note("size", (listing.paths[at] for at in read if read[at].shape != wanted))
-    rows = np.array([at for at in read if read[at].shape == wanted], dtype=np.int64)
+    rows = np.array(list(read.pictures), dtype=np.int64)
     if len(rows) == 0:
         raise DataError(
-            f"No image in {root} has {shown} pixels like the faces. Set a size to resize all to."
+            f"No image in {root} has {read.size} pixels like the faces. Set a size to resize all"
+            " to."
         )
     part = listing.take(rows)
     return ImageSet(
         name=listing.name,
-        images=np.stack([read[at] for at in rows.tolist()]),
+        images=np.stack(list(read.pictures.values())),
         y=np.full(len(rows), of_class, dtype=np.int64),
         classes=FACE_CLASSES,
         attributes=part.attributes,
         held_out=(
             part.held_out if part.held_out is not None else _drawn(len(rows), part.people, rng)
         ),
-        messages=(*listing.messages, *log.messages(shown)),
+        messages=(*listing.messages, *log.messages(read.size)),
+        identities=part.people,
     )
 
 
 def _file(path: Path, size: int | None, limit: int | None, rng: np.random.Generator) -> ImageSet:
     stored = npz.read(path)
-    held_out = stored.held_out if stored.held_out is not None else _drawn(len(stored.y), None, rng)
+    held_out = stored.held_out
+    if held_out is None:
+        held_out = _drawn(len(stored.y), stored.identities, rng)
     whole = ImageSet(
         path.stem,
         stored.images,
@@ -231,6 +222,7 @@ def _file(path: Path, size: int | None, limit: int | None, rng: np.random.Genera
         held_out,
         stored.messages,
         stored.ignored,
+        stored.identities,
     )
     if limit is not None and limit < len(whole):
         present = np.unique(whole.y)
@@ -277,6 +269,9 @@ def _joined(faces: ImageSet, others: ImageSet) -> ImageSet:
             for name, one in faces.attributes.items()
         },
         held_out=np.concatenate([faces.held_out, others.held_out]),
+        identities=(
+            None if faces.identities is None else np.concatenate([faces.identities, unknown])
+        ),
         messages=(*faces.messages, *others.messages),
     )
 

@@ -4,11 +4,13 @@ other pictures are still read.
 
 from __future__ import annotations
 
+import os
 import struct
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -16,12 +18,15 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from fairprobe.errors import SettingError
+
 if TYPE_CHECKING:
     from PIL.Image import Image as PILImage
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Channels = Literal[1, 3]
 
+MOST_BYTES = 8 * 2**30  # of all pictures together, in memory
 SHOWN, LONGEST = 5, 200  # names in a message, characters of a name
 ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp")
 GRAY, ALPHA = ("1", "L", "LA"), ("RGBA", "LA", "PA")
@@ -166,6 +171,49 @@ def commonest_shape(pictures: Iterable[Bytes]) -> tuple[int, ...]:
     """The most frequent shape, the largest of several; an error if there is no picture."""
     shapes = Counter(picture.shape for picture in pictures)
     return max(shapes, key=lambda shape: (shapes[shape], shape))
+
+
+@dataclass(frozen=True)
+class ReadPictures:
+    """Pictures of one shape (channels, height, width), by their places in the list of paths."""
+
+    shape: tuple[int, ...]
+    pictures: dict[int, Bytes]
+
+    @property
+    def size(self) -> str:
+        return f"{self.shape[2]} × {self.shape[1]}"
+
+
+def read_pictures(
+    paths: Sequence[Path],
+    log: MessageLog,
+    *,
+    channels: Channels = 3,
+    size: int | None = None,
+    shape: tuple[int, ...] | None = None,
+) -> ReadPictures | None:
+    """All pictures that can be used: those of the most common shape, or of the given one. What is
+    left out goes to the log; None if no picture can be read.
+    """
+    read: dict[int, Bytes] = {}
+    held = 0
+    for at, path in enumerate(paths):
+        if not os.path.isfile(path):  # noqa: PTH113  (False for a name that no file can have)
+            log.note("missing", [path])
+        elif (picture := read_picture(path, log, channels=channels, size=size)) is not None:
+            read[at] = picture
+            held += picture.nbytes
+            if held > MOST_BYTES:
+                raise SettingError(
+                    f"The pictures in {log.root} do not fit into memory. Set a limit, or a size to"
+                    " resize them to."
+                )
+    if not read:
+        return None
+    wanted = shape or commonest_shape(read.values())
+    log.note("size", (paths[at] for at, one in read.items() if one.shape != wanted))
+    return ReadPictures(wanted, {at: one for at, one in read.items() if one.shape == wanted})
 
 
 def picture_files(root: Path) -> list[Path]:

@@ -105,6 +105,39 @@ class ImageData(Document, frozen=True, kw_only=True):
     values: list[GroupSize]
 
 
+class PartsDocument(Document, frozen=True, kw_only=True):
+    """Where a network is divided: the last layer of its trunk, and the first of its head. A vision
+    transformer attends.
+    """
+
+    trunk: str | None
+    head: str | None
+    is_found: bool
+    attends: bool
+
+
+class ForecastDocument(Document, frozen=True, kw_only=True):
+    """What the audit was expected to take: seconds of one core, at most, and bytes."""
+
+    seconds: Seconds
+    bytes: Seconds
+
+
+class NetworksDocument(Document, frozen=True, kw_only=True):
+    """What `networks.zip` of a run folder holds: the file of the detector, the number of the call
+    in it that gets the features, the heads, and why only weights were saved, if so.
+    """
+
+    detector: Annotated[
+        str, msgspec.Meta(pattern=r"^(detector\.(pt2|safetensors)|model\.[a-z0-9]+)$")
+    ]
+    outputs: Literal["logits", "probabilities"]
+    features: Annotated[int, msgspec.Meta(ge=0)] | None
+    heads: list[str]
+    files: list[str]
+    why: str
+
+
 class GroupDetection(Document, frozen=True, kw_only=True):
     """How often held-out faces with one value of the attribute are found."""
 
@@ -124,6 +157,9 @@ class DetectorDocument(Document, frozen=True, kw_only=True):
     detection_rate: RateDocument
     false_alarms: RateDocument | None
     by_value: list[GroupDetection]
+    parts: PartsDocument | None = None
+    by_class: dict[str, list[GroupDetection]] = msgspec.field(default_factory=dict)
+    """For classifiers of something else than faces: how often each class is right, by group."""
 
 
 class Recall(Document, frozen=True, kw_only=True):
@@ -177,9 +213,12 @@ class LayerReaction(Document, frozen=True, kw_only=True):
 
 
 class ImageLayer(LayerReaction, frozen=True, kw_only=True):
-    """How strongly a layer's neurons react to the change of the attribute."""
+    """How strongly a layer's neurons react to the change of the attribute. Its values are maps,
+    tokens (of a vision transformer) or single numbers.
+    """
 
     name: str
+    layout: Literal["maps", "tokens", "dense"] | None = None
     neurons: Count
     threshold: Number
     biased: Count
@@ -382,6 +421,7 @@ class ImagesDocument(Document, frozen=True, kw_only=True):
     messages: list[str]
     seconds: Times
     settings: Settings
+    forecast: ForecastDocument | None = None
     data: ImageData
     detector: DetectorDocument
     attribute: AttributeDocument

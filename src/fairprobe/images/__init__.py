@@ -10,9 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairprobe.images.detector import Detector, keras_detector, own_detector, small_detector
+    from fairprobe.images.detector import Detector, own_detector, small_detector, trunk_detector
 
-__all__ = ["Detector", "keras_detector", "own_detector", "small_detector"]
+__all__ = ["Detector", "own_detector", "small_detector", "trunk_detector"]
 
 # Names that moved to fairprobe.audits.images; they work for one release.
 _MOVED = {"ImageAudit": "ImageAudit", "audit": "audit_images"}

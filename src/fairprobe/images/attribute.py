@@ -103,11 +103,16 @@ def attribute_network(
 ) -> nn.Module:
     """Train an independent network for the attribute, which shares nothing with any detector."""
     _check(images, codes, values)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = _Independent(images.shape[1], values)
+    network = independent_network(images.shape[1], values, seed=seed)
     _learn(network, torch.from_numpy(images), codes, values, seed, training, progress)
     return network.eval()
+
+
+def independent_network(channels: int, values: int, *, seed: int = 0) -> nn.Module:
+    """The same network before it has learned anything."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _Independent(channels, values)
 
 
 class _Independent(nn.Module):

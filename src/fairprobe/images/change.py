@@ -9,8 +9,8 @@ Zheng et al., "NeuronFair", ICSE 2022, §3.3; the step is FGSM (Goodfellow et al
                                             `Change.epsilon`
 
 Deliberate choices:
-- y is the classifier's own answer (`target="own"`): with the true value (`"true"`), faces that it
-  gets wrong only become more wrong.
+- y is the classifier's own answer: with the true value, faces that it gets wrong only become more
+  wrong.
 - One step. `smallest` takes the smallest ε on a grid that flips the answer; `cap` lets ε grow past
   `epsilon` where it does not flip.
 - The result is a picture: x + Δ is clipped to [0, 1], and Δ is what remains after that.
@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -50,7 +49,6 @@ class ChangeSettings:
     epsilon: float = 0.03
     cap: float | None = None
     smallest: bool = False
-    target: Literal["own", "true"] = "own"
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon <= 1:
@@ -62,11 +60,6 @@ class ChangeSettings:
             raise SettingError(
                 f"The cap of a change must be between its size {self.epsilon:g} and 1; got"
                 f" {self.cap:g}."
-            )
-        if self.target not in ("own", "true"):
-            raise SettingError(
-                "The target of a change must be 'own', the classifier's own answer, or 'true', the"
-                f" true value; got '{self.target}'."
             )
 
     @property
@@ -108,26 +101,19 @@ def sensitive_change(
     images: Images,
     settings: ChangeSettings | None = None,
     *,
-    labels: Ints | None = None,
     batch: int = AT_ONCE,
     progress: OnProgress | None = None,
 ) -> Change:
     """Make the change after which `attribute`, a network with a logit for each value, sees another
-    value. `labels` are the true values, for the target "true".
+    value.
     """
     how = settings or ChangeSettings()
     check_images(images)
-    if how.target == "true" and (labels is None or labels.shape != (len(images),)):
-        raise DataError("A change away from the true value needs the true value of every image.")
     parts = []
     attribute.eval()
     with one_thread():
         for rows, x in pieces(attribute, images, batch):
-            own, gradient = _gradient(
-                attribute,
-                x,
-                None if how.target == "own" or labels is None else torch.from_numpy(labels[rows]),
-            )
+            own, gradient = _gradient(attribute, x)
             parts.append(_smallest(attribute, x, gradient.sign(), own, how.sizes))
             if progress is not None:
                 progress(rows.stop, len(images))
@@ -251,7 +237,7 @@ def slope_of_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return others.scatter_(1, labels[:, None], -others.sum(dim=1, keepdim=True))
 
 
-def _gradient(attribute: nn.Module, x: Tensor, labels: Tensor | None) -> tuple[Tensor, Tensor]:
+def _gradient(attribute: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
     """The classifier's answers, and the derivative of its cross-entropy by the pixels, scaled for
     each image.
     """
@@ -259,8 +245,7 @@ def _gradient(attribute: nn.Module, x: Tensor, labels: Tensor | None) -> tuple[T
         z = x.clone().requires_grad_()
         logits = attribute(z)
     own = logits.detach().argmax(dim=1)
-    away = own if labels is None else labels.to(own.device)
-    slope = scaled(slope_of_cross_entropy(logits.detach(), away)).to(logits.dtype)
+    slope = scaled(slope_of_cross_entropy(logits.detach(), own)).to(logits.dtype)
     (gradient,) = torch.autograd.grad(logits, z, slope, allow_unused=True, materialize_grads=True)
     return own, gradient
 

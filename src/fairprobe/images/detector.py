@@ -9,37 +9,44 @@ Deliberate choices:
   more, proportionally narrower for fewer.
 - A small trunk of six convolutions, which a CPU trains in a minute. Adam instead of plain SGD,
   which undertrains it.
-- Pretrained trunks get pixels as they were prepared for ImageNet (0–255, blue first, mean
-  subtracted); others get numbers from 0 to 1.
+- Trunk and head of a user's network are found by watching it (`images.parts`), unless the user
+  names them.
 
 All pictures here are (N, 3, height, width), bytes or numbers from 0 to 1.
 """
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fairprobe.arrays import Ints
-from fairprobe.errors import ModelError, SettingError, StorageError, suggest
+from fairprobe.errors import ModelError, SettingError, suggest
+from fairprobe.images.parts import (
+    Parts,
+    Reached,
+    authors_part,
+    features_at,
+    find_parts,
+    named_parts,
+)
 from fairprobe.models import Outputs, as_logits
-from fairprobe.models.formats.file_checks import first_line
-from fairprobe.models.formats.keras_file import import_keras, keras_quietly
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.models.trace import layer_names
 from fairprobe.networks import Training
 from fairprobe.networks.vision import Pixels
 from fairprobe.networks.vision_training import Images, train_on_images
+from fairprobe.networks.vision_trunks import SMALLEST as TRUNK_SMALLEST
+from fairprobe.networks.vision_trunks import TRUNKS
+from fairprobe.networks.vision_trunks import trunk as named_trunk
 
 Shape = tuple[int, int, int]  # channels, height, width
-KerasName = Literal["vgg16", "resnet50"]
 
 HEAD = (512, 256, 128, 64, 16)
 FULL_FEATURES = 2048  # of VGG16 on the paper's 64 × 64 pixels
@@ -47,8 +54,6 @@ NARROWEST = 16
 SMALL_WIDTHS = (16, 16, 32, 32, 64, 64)  # maps of the six convolutions; a pooling after each pair
 POOLED = 4
 SMALLEST = 8  # pixels: three poolings must leave something
-KERAS_SMALLEST = 32
-IMAGENET_MEAN = (103.939, 116.779, 123.68)  # blue, green, red
 ON_DETECTORS = Training(batch=64, epochs=12, patience=None)
 
 
@@ -93,58 +98,80 @@ class Mirror(nn.Module):
         return torch.where(mirrored.view(-1, 1, 1, 1), images.flip(-1), images)
 
 
-class _Reached(BaseException):
-    """The head has been called. A signal that the network's own code does not catch."""
-
-
-class _OwnDetector(Detector):
-    """A user's network. It runs as a whole, with whatever happens between trunk and head; the parts
-    are found by name.
+class OwnDetector(Detector):
+    """A user's network. It runs as a whole, with whatever happens between trunk and head; where the
+    features are, `parts` says.
     """
 
-    def __init__(self, module: nn.Module, trunk: str, head: str, outputs: Outputs) -> None:
+    def __init__(self, module: nn.Module, parts: Parts, outputs: Outputs) -> None:
         nn.Module.__init__(self)
-        self.module, self._trunk, self._head, self._outputs = module, trunk, head, outputs
+        self.module, self.parts, self.outputs = module, parts, outputs
 
     @property
     def trunk(self) -> nn.Module:  # type: ignore[override]
-        return self.module.get_submodule(self._trunk)
+        return self.module if self.parts.trunk is None else self._part(self.parts.trunk)
 
     @property
     def head(self) -> nn.Module:  # type: ignore[override]
-        return self.module.get_submodule(self._head)
+        return self.module if self.parts.head is None else self._part(self.parts.head)
+
+    def _part(self, name: str) -> nn.Module:
+        return authors_part(self.module).get_submodule(name)
 
     @property
     def inside(self) -> nn.Module:
         return self.module
 
     def features(self, images: Tensor) -> Tensor:
+        if self.parts.call is not None:
+            found = features_at(self.parts.call, self._run, images)
+            if found is None:
+                raise ModelError(
+                    f"The network calls its head '{self.parts.head}' for some pictures only. Name"
+                    " another head (--head)."
+                )
+            return found
         seen: list[Any] = []
 
-        def stop(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        def got(_: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
             seen.extend((*given, *named.values()))
-            raise _Reached
+            raise Reached
 
-        hook = self.head.register_forward_pre_hook(stop, with_kwargs=True)
+        def gave(_: nn.Module, given: Any, answer: Any) -> None:
+            del given
+            seen.append(answer)
+            raise Reached
+
+        hook: Any = (
+            self.trunk.register_forward_hook(gave)
+            if self.parts.head is None
+            else self.head.register_forward_pre_hook(got, with_kwargs=True)
+        )
         try:
             self._run(images)
-        except _Reached:
+        except Reached:
             if not seen or not isinstance(seen[0], Tensor):
                 kind = f"a {type(seen[0]).__name__}" if seen else "nothing"
+                place = (
+                    f"head '{self.parts.head}' gets"
+                    if self.parts.head is not None
+                    else f"trunk '{self.parts.trunk}' gives"
+                )
                 raise ModelError(
-                    f"The head '{self._head}' gets {kind}; expected a tensor of the trunk's"
-                    " features."
+                    f"The {place} {kind}; expected a tensor of the trunk's features."
                 ) from None
             return seen[0]
         finally:
             hook.remove()
+        if self.parts.head is None:
+            raise ModelError(f"The network never calls its trunk '{self.parts.trunk}'.")
         raise ModelError(
-            f"The network never calls its head '{self._head}'. Name the part that gets the trunk's"
-            " features."
+            f"The network never calls its head '{self.parts.head}'. Name the part that gets the"
+            " trunk's features."
         )
 
     def forward(self, images: Tensor) -> Tensor:
-        answer = self._run(images)
+        answer = plain_answer(self._run(images))
         if not isinstance(answer, Tensor) or answer.ndim not in (1, 2):
             kind = (
                 f"numbers {tuple(answer.shape)}"
@@ -162,28 +189,17 @@ class _OwnDetector(Detector):
                 f" of {len(images):,} pictures. Check its weights, and that it takes pixels from 0"
                 " to 1."
             )
-        return as_logits(answer, self._outputs)
+        return self.logits(answer)
+
+    def logits(self, answer: Any) -> Tensor:
+        """What the network returned, as a logit for each class."""
+        return as_logits(plain_answer(answer), self.outputs)
 
     def check(self, images: Tensor) -> None:
-        order: list[str] = []
-        parts = {self._trunk: self.trunk, self._head: self.head}
-        hooks = [
-            part.register_forward_pre_hook(lambda *_, name=name: order.append(name))
-            for name, part in parts.items()
-        ]
-        try:
-            with torch.no_grad():
-                answer = self._run(images)
-        finally:
-            for hook in hooks:
-                hook.remove()
-        if self._head in order and (
-            self._trunk not in order or order.index(self._trunk) > order.index(self._head)
-        ):
-            raise ModelError(
-                f"The network calls its head '{self._head}' before its trunk '{self._trunk}', or"
-                " never calls the trunk. Are the two names swapped?"
-            )
+        if self.parts.call is None and self.parts.trunk is not None and self.parts.head is not None:
+            self._check_order(images)
+        with torch.no_grad():
+            answer = plain_answer(self._run(images))
         if isinstance(answer, Tensor):  # otherwise `forward` raises
             self._check_outputs(answer, images)
         with torch.inference_mode(False), torch.enable_grad():
@@ -195,17 +211,36 @@ class _OwnDetector(Detector):
                     " forward."
                 )
 
+    def _check_order(self, images: Tensor) -> None:
+        trunk, head = str(self.parts.trunk), str(self.parts.head)
+        order: list[str] = []
+        hooks = [
+            part.register_forward_pre_hook(lambda *_, name=name: order.append(name))
+            for name, part in {trunk: self.trunk, head: self.head}.items()
+        ]
+        try:
+            with torch.no_grad():
+                self._run(images)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if head in order and (trunk not in order or order.index(trunk) > order.index(head)):
+            raise ModelError(
+                f"The network calls its head '{head}' before its trunk '{trunk}', or never calls"
+                " the trunk. Are the two names swapped?"
+            )
+
     def _check_outputs(self, answer: Tensor, images: Tensor) -> None:
         """Refuse logits that were declared as probabilities, or the reverse: they would silently
         give wrong verdicts.
         """
         _, is_probability = layer_names(self.module, numbers(images))
-        if self._outputs == "logits" and is_probability:
+        if self.outputs == "logits" and is_probability:
             raise ModelError(
                 "The network returns probabilities, but logits were expected. Declare it with"
                 " --outputs probabilities."
             )
-        if self._outputs == "probabilities" and not bool(((answer >= 0) & (answer <= 1)).all()):
+        if self.outputs == "probabilities" and not bool(((answer >= 0) & (answer <= 1)).all()):
             raise ModelError(
                 f"The network returns numbers from {float(answer.min()):g} to"
                 f" {float(answer.max()):g}, which are not probabilities. Declare it with --outputs"
@@ -219,6 +254,16 @@ class _OwnDetector(Detector):
             " float32 from 0 to 1"
         ):
             return self.module(numbers(images))
+
+
+def parts_of(detector: Detector) -> Parts:
+    """Where a detector is divided."""
+    return detector.parts if isinstance(detector, OwnDetector) else Parts("trunk", "head")
+
+
+def plain_answer(answer: Any) -> Any:
+    """What a network returns; the logits of a transformers classifier."""
+    return getattr(answer, "logits", answer)
 
 
 def numbers(images: Tensor) -> Tensor:
@@ -271,110 +316,54 @@ def dense_head(features: int, classes: int) -> nn.Sequential:
 
 
 def own_detector(
-    module: nn.Module, *, trunk: str, head: str, outputs: Outputs = "logits"
-) -> Detector:
-    """A detector from a user's network, with the names of its trunk and its head. It takes numbers
-    from 0 to 1.
+    module: nn.Module,
+    *,
+    trunk: str | None = None,
+    head: str | None = None,
+    outputs: Outputs = "logits",
+    images: Tensor | None = None,
+) -> OwnDetector:
+    """A detector from a user's network, which takes numbers from 0 to 1. Its trunk and its head are
+    found with a few `images`, unless one of them is named, or parts have these names.
 
     `outputs` says whether it returns logits or probabilities, of all classes or of the second of
     two.
     """
     if outputs not in ("logits", "probabilities"):
         raise SettingError(f"The outputs must be logits or probabilities; got '{outputs}'.")
-    known = [name for name, _ in module.named_modules() if name]
-    for part in (trunk, head):
-        if part not in known:
-            raise ModelError(f"The network has no part called '{part}'.{suggest(part, known)}")
-    if trunk == head:
-        raise ModelError(
-            f"'{trunk}' is named as the trunk and as the head. The head is the part that gets the"
-            " trunk's features."
-        )
-    return _OwnDetector(module, trunk, head, outputs)
+    whole = OwnDetector(module, Parts(None, None), outputs)
+    if trunk is None and head is None:
+        children = dict(module.named_children())
+        if {"trunk", "head"} <= children.keys():
+            whole.parts = Parts("trunk", "head")
+        elif images is None:
+            raise SettingError(
+                "Name the trunk or the head of the network, or give a few images with which they"
+                " can be found."
+            )
+        else:
+            whole.parts = find_parts(module, images, whole._run)
+    else:
+        whole.parts = named_parts(module, images, whole._run, trunk, head)
+    return whole
 
 
-def keras_detector(
-    name: KerasName,
-    shape: Shape,
-    classes: int = 2,
-    *,
-    weights: Literal["imagenet"] | Path | None = None,
-    seed: int = 0,
+def trunk_detector(
+    name: str, shape: Shape, classes: int = 2, *, weights: Path | None = None, seed: int = 0
 ) -> Detector:
-    """A trunk of `keras.applications` on torch, and a new head.
-
-    `weights` is "imagenet" to download the pretrained ones, the path of a Keras file of them
-    without the top, or None to draw them at random.
+    """VGG16 or ResNet50 without its classifier, and a new head. `weights` is a safetensors file of
+    pretrained ones; without it, all are drawn by the seed.
     """
-    models = {"vgg16": "VGG16", "resnet50": "ResNet50"}
-    if name not in models:
-        raise SettingError(f"There is no trunk '{name}'.{suggest(name, models)}")
-    _check(shape, classes, KERAS_SMALLEST)
+    if name not in TRUNKS:
+        raise SettingError(f"There is no trunk '{name}'.{suggest(name, TRUNKS)}")
+    _check(shape, classes, TRUNK_SMALLEST)
     if shape[0] != 3:
-        raise SettingError(f"The trunks of Keras take 3 color channels; got {shape[0]}.")
-    if weights not in (None, "imagenet") and not Path(weights).is_file():
-        raise StorageError(f"There is no file of weights {weights}.")
-    keras = import_keras(f"The trunk {name}")
-    before = keras.config.image_data_format()
-    keras.config.set_image_data_format("channels_first")  # layers read it when they are created
-    try:
-        build = getattr(keras.applications, models[name])
-        model = build(
-            weights=None if weights is None else str(weights), include_top=False, input_shape=shape
-        )
-    except Exception as error:  # Keras raises what it likes
-        raise ModelError(_refusal(name, weights, error)) from error
-    finally:
-        keras.config.set_image_data_format(before)
-    trunk = _KerasTrunk(model, pretrained=weights is not None)
+        raise SettingError(f"{name} takes 3 color channels; got {shape[0]}.")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)
+        trunk = named_trunk(name, weights=weights)
         features = trunk.eval()(torch.zeros(1, *shape)).flatten(1).shape[1]
-        if weights is None:
-            _draw_keras(trunk)
         return Detector(trunk, dense_head(features, classes))
-
-
-class _KerasTrunk(nn.Module):
-    """A Keras model as a part of a torch network; its batch norms follow `train` and `eval`."""
-
-    mean: Tensor
-
-    def __init__(self, model: Any, *, pretrained: bool) -> None:
-        super().__init__()
-        self.model, self._pretrained = model, pretrained
-        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), persistent=False)
-
-    def forward(self, images: Tensor) -> Tensor:
-        if self._pretrained:
-            images = images.flip(1) * 255 - self.mean
-        with keras_quietly():
-            answer: Tensor = self.model(images, training=self.training)
-        return answer
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _KerasTrunk:
-        with keras_quietly():
-            other = _KerasTrunk(copy.deepcopy(self.model, memo), pretrained=self._pretrained)
-        return other.to(self.mean.device).train(self.training)
-
-
-def _draw_keras(trunk: nn.Module) -> None:
-    """Draw convolutions by He's rule: with Keras's own initial weights, a VGG16 does not start to
-    learn, and they depend on a global seed.
-    """
-    for name, value in trunk.named_parameters():
-        if name.endswith("kernel"):  # height, width, maps before, maps after
-            value.normal_(std=(2 / value[..., 0].numel()) ** 0.5)
-
-
-def _refusal(name: str, weights: str | Path | None, error: Exception) -> str:
-    if weights == "imagenet":
-        return (
-            f"The pretrained weights of {name} cannot be downloaded: {first_line(error)}. Download"
-            " the file on a connected machine and give its path as the weights."
-        )
-    source = f" with the weights {weights}" if weights is not None else ""
-    return f"Keras cannot build {name}{source}: {first_line(error)}."
 
 
 def _draw(part: nn.Module) -> None:

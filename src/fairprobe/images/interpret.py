@@ -4,7 +4,9 @@ react to a change of the attribute.
 Zheng et al., "NeuronFair", ICSE 2022, Algorithm 1 and §3.3; the quantities are those of
 `fairprobe.interpret.neuron_bias`. A pair is an image and the same image with Δ_sens. A neuron is
 one position of one feature map (`by="position"`, as in the paper); `by="channel"` takes a whole map
-as one neuron, whose ActDiff is the mean over its positions.
+as one neuron, whose ActDiff is the mean over its positions. A vision transformer has tokens instead
+of maps: a neuron is one channel of one token, or with `by="channel"` the mean of a channel over all
+tokens.
 
 Sums are computed while the network runs, so memory grows with the network and not with the number
 of images.
@@ -24,10 +26,12 @@ from fairprobe.arrays import Floats
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.images.change import Change, check_change, pieces
 from fairprobe.images.detector import Detector
+from fairprobe.images.networks import Prepared
 from fairprobe.interpret import LayerBias, NeuronBias
+from fairprobe.interpret.excitement import Layout
 from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
-from fairprobe.models.trace import ACTIVATIONS, layer_names
+from fairprobe.models.trace import ACTIVATIONS, layer_names, source_names
 from fairprobe.networks.vision_training import Images
 
 By = Literal["position", "channel"]
@@ -35,17 +39,20 @@ AT_ONCE = 32  # pairs
 
 
 class Tap(TorchFunctionMode):
-    """Passes every activation to `look` as soon as it is computed: (number of the call, output)."""
+    """Passes every activation to `look` as soon as it is computed: (number of the call, output, and
+    whether its channels are last, as those of tokens are).
+    """
 
-    def __init__(self, look: Callable[[int, Tensor], None]) -> None:
+    def __init__(self, look: Callable[[int, Tensor, bool], None]) -> None:
         super().__init__()
-        self._look, self._calls = look, 0
+        self._look, self._calls, self._layout = look, 0, Layout()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
+        self._layout.see(func)
         if func in ACTIVATIONS:
             call, self._calls = self._calls, self._calls + 1
-            self._look(call, result)
+            self._look(call, result, self._layout.is_channels_last(result))
         return result
 
 
@@ -69,9 +76,9 @@ def image_bias(
     names: list[str] = []
     sums: list[_Sums] = []
 
-    def look(call: int, output: Tensor) -> None:
+    def look(call: int, output: Tensor, channels_last: bool) -> None:
         if call < len(sums):  # a final sigmoid is seen as well, but it is not a layer
-            sums[call].add(output)
+            sums[call].add(output, channels_last=channels_last)
 
     network.eval()
     with one_thread(), torch.inference_mode():
@@ -94,12 +101,36 @@ def hidden_layers(network: nn.Module, image: Tensor) -> list[str]:
     inside = network.inside if isinstance(network, Detector) else network
     with own_errors(f"The network does not take images of shape {tuple(image.shape[1:])}"):
         names, _ = layer_names(inside, image)
+        authors = source_names(inside, lambda: inside(image), ACTIVATIONS)
+    if authors is not None:  # a final sigmoid is the last of them, but no layer
+        names = authors[: len(names)]
+    elif isinstance(inside, Prepared):  # a wrapper that is not the author's
+        names = [name.removeprefix("module.") for name in names]
     if not names:
         raise ModelError(
             "The network has no hidden layer with an activation function, so there is nothing to"
             " interpret."
         )
     return names
+
+
+def layer_layouts(network: nn.Module, image: Images) -> dict[str, str]:
+    """What the values of each hidden layer are: maps, tokens or single numbers (dense), found with
+    one image.
+    """
+    found: list[str] = []
+
+    def look(_: int, output: Tensor, channels_last: bool) -> None:
+        maps = "tokens" if channels_last else "maps"
+        found.append("dense" if output.ndim == 2 else maps)
+
+    network.eval()
+    with one_thread(), torch.inference_mode():
+        ((_, x),) = pieces(network, image, 1)
+        names = hidden_layers(network, x)
+        with Tap(look):
+            network(x)
+    return dict(zip(names, found, strict=False))  # a final sigmoid is no layer
 
 
 class _Sums:
@@ -111,7 +142,9 @@ class _Sums:
         self._by, self._count = by, 0
         self._totals: list[Tensor] = []
 
-    def add(self, output: Tensor) -> None:
+    def add(self, output: Tensor, *, channels_last: bool = False) -> None:
+        if channels_last and self._by == "channel":  # tokens: the mean is taken over them
+            output = output.movedim(-1, 1)
         mine, other = output.chunk(2)
         self._count += len(mine)
         new = [

@@ -33,6 +33,8 @@ class Quality:
     detection_rate: Rate
     false_alarms: Rate
     by_value: dict[str, Rate]
+    by_class: dict[str, dict[str, Rate]]
+    """Of classifiers of something else than faces: how often each class is right, by value."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +73,25 @@ def people(data: ImageSet) -> Mask:
 
 def quality(detector: nn.Module, data: ImageSet, sensitive: str) -> Quality:
     """Measure a detector on the held-out pictures."""
-    right = labels_of(detector, data.images[data.held_out]) == data.y[data.held_out]
-    faces, codes = people(data)[data.held_out], data.attributes[sensitive].codes[data.held_out]
+    y, attribute = data.y[data.held_out], data.attributes[sensitive]
+    right = labels_of(detector, data.images[data.held_out]) == y
+    faces, codes = people(data)[data.held_out], attribute.codes[data.held_out]
+
+    def by_value(among: Mask) -> dict[str, Rate]:
+        return {
+            value: _rate(right[among & (codes == code)])
+            for code, value in enumerate(attribute.values)
+        }
+
+    is_detector = data.classes == FACE_CLASSES
     return Quality(
         accuracy=_rate(right),
         detection_rate=_rate(right[faces]),
         false_alarms=_rate(~right[~faces]),
-        by_value={
-            value: _rate(right[faces & (codes == code)])
-            for code, value in enumerate(data.attributes[sensitive].values)
-        },
+        by_value=by_value(faces),
+        by_class={}
+        if is_detector
+        else {name: by_value(faces & (y == at)) for at, name in enumerate(data.classes)},
     )
 
 

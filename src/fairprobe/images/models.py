@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,25 +17,25 @@ from torch import nn
 from fairprobe.errors import ModelError, SettingError, suggest
 from fairprobe.images.detector import (
     Detector,
-    KerasName,
     Shape,
-    keras_detector,
     own_detector,
     small_detector,
+    trunk_detector,
 )
 from fairprobe.images.interpret import hidden_layers
+from fairprobe.images.networks import Network, is_network, open_network
 from fairprobe.models import Outputs, one_thread
-from fairprobe.models.formats.own_code import open_own, own_errors
+from fairprobe.models.formats.own_code import own_errors
+from fairprobe.networks.vision_trunks import TRUNKS
 
-TRUNKS = ("vgg16", "resnet50")
-PARTS = ("trunk", "head")  # the names of a network's parts where none are given
 SMALL = "small detector of six convolutions"
+TRIED = 2  # pictures that a network is tried with
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectorSource:
-    """A detector as the user names it: a Python object, "vgg16" or "resnet50", `module:function`,
-    or nothing.
+    """A detector as the user names it: a Python object, "vgg16" or "resnet50", `module:function`, a
+    file, a folder of transformers, or nothing.
     """
 
     model: Detector | nn.Module | str | None = None
@@ -74,25 +75,38 @@ class DetectorSource:
                 "Weights need a trunk (vgg16, resnet50) or a network of your own (--model). Name"
                 " it, or leave the weights out."
             )
-        if isinstance(self.model, str) and self.is_trained and ":" not in self.model:
+        if isinstance(self.model, str) and self.is_trained and not is_network(self.model):
             raise SettingError(
                 f"There is no detector '{self.model}'.{suggest(self.model, TRUNKS)} Name your own"
-                " as module:function or file.py:function, which returns a torch module."
+                " as module:function or file.py:function, which returns a torch module, as a file"
+                " (.onnx, .pt2), or as a folder that save_pretrained of transformers wrote."
             )
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The network's own names for its outputs, if it has any."""
+        return self._network.classes if self.is_trained else None
+
+    @property
+    def file(self) -> Path | None:
+        """The file that holds the network, if there is one."""
+        path = Path(self.model) if isinstance(self.model, str) else None
+        return path if path is not None and path.is_file() else None
+
+    @cached_property
+    def _network(self) -> Network:
+        assert self.model is not None
+        return open_network(self.model, weights=self._path)
 
     def open(self, shape: Shape, classes: int, *, seed: int) -> Detector:
         """Open the detector for pictures of this shape."""
         self.check()
         if self.model is None:
             return small_detector(shape, classes, seed=seed)
-        if self.model in TRUNKS:
-            weights: Literal["imagenet"] | Path | None = (
-                "imagenet" if self.weights == "imagenet" else self._path
-            )
-            return keras_detector(
-                cast("KerasName", self.model), shape, classes, weights=weights, seed=seed
-            )
-        detector = self._own(self._module())
+        if isinstance(self.model, str) and self.model in TRUNKS:
+            return trunk_detector(self.model, shape, classes, weights=self._path, seed=seed)
+        module = self._network.module.eval()
+        detector = module if isinstance(module, Detector) else self._own(module, shape)
         check_answers(detector, shape, classes, self.name)
         return detector.eval()
 
@@ -100,45 +114,26 @@ class DetectorSource:
     def _path(self) -> Path | None:
         return None if self.weights is None else Path(self.weights)
 
-    def _module(self) -> nn.Module:
-        if isinstance(self.model, nn.Module):
-            if self.weights is not None:
-                raise SettingError(
-                    "A network that is given as a Python object already has weights. Leave the"
-                    " weights out."
-                )
-            return self.model
-        module = open_own(cast("str", self.model), weights=self._path).network
-        if module is None:
-            raise ModelError(
-                f"'{self.model}' is not a torch module, so its layers cannot be seen. Return the"
-                " network itself."
+    def _own(self, module: nn.Module, shape: Shape) -> Detector:
+        with one_thread():
+            return own_detector(
+                module,
+                trunk=self.trunk,
+                head=self.head,
+                outputs=self.outputs,
+                images=_noise(shape),
             )
-        return module
 
-    def _own(self, module: nn.Module) -> Detector:
-        if isinstance(module, Detector):
-            return module
-        trunk, head = self.trunk or PARTS[0], self.head or PARTS[1]
-        missing = [
-            part
-            for part, given in zip(PARTS, (self.trunk, self.head), strict=True)
-            if given is None and not hasattr(module, part)
-        ]
-        if missing:
-            known = [name for name, _ in module.named_children()]
-            raise ModelError(
-                f"Which part of {self.name} is its {' and which its '.join(missing)}? Name them;"
-                f" its parts are: {', '.join(known) or 'none'}."
-            )
-        return own_detector(module, trunk=trunk, head=head, outputs=self.outputs)
+
+def _noise(shape: Shape) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).random((TRIED, *shape), dtype=np.float32))
 
 
 def check_answers(detector: Detector, shape: Shape, classes: int, name: str) -> None:
     """Refuse a network that does not take such pictures, returns another number of classes or
     random outputs, or has no visible layers.
     """
-    pictures = torch.from_numpy(np.random.default_rng(0).random((2, *shape), dtype=np.float32))
+    pictures = _noise(shape)
     detector.eval()
     with one_thread():
         with own_errors(

@@ -270,6 +270,7 @@ class _Run:
         self.begun = self.generated = 0
         self.layer: LayerBias | None = None
         self.call = -1
+        self.channels_last = False  # of the biased layer: it has tokens instead of maps
         self.start = perf_counter()
 
     def whole(
@@ -334,8 +335,9 @@ class _Run:
                 return differs_beyond_rounding(self.network(pair)), None
         seen: list[Tensor] = []
 
-        def look(call: int, output: Tensor) -> None:
+        def look(call: int, output: Tensor, channels_last: bool) -> None:
             if call == self.call:
+                self.channels_last = channels_last
                 seen.append(output.clone())  # the network may change it in place
 
         with torch.inference_mode(False), torch.enable_grad():
@@ -369,7 +371,9 @@ class _Run:
             ).to(a.device)
         watched = walkers.memory["watched"]
         is_position = watched.shape[1] == a[0].numel()  # else a neuron is a whole map
-        shape = a.shape[1:] if is_position else (a.shape[1], *[1] * (a.ndim - 2))
+        ones = [1] * (a.ndim - 2)
+        by_channel = (*ones, a.shape[-1]) if self.channels_last else (a.shape[1], *ones)
+        shape = a.shape[1:] if is_position else by_channel
         return neuronfair.cotangent(a, watched.view(-1, *shape)).masked_fill_(a == 0, 0)
 
     def direction(

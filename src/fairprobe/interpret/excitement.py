@@ -23,7 +23,7 @@ from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError, ModelError, SettingError, suggest
 from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
-from fairprobe.models.trace import ACTIVATIONS, layer_names
+from fairprobe.models.trace import ACTIVATIONS, layer_names, source_names
 from fairprobe.statistics.rates import Rate
 
 Images: TypeAlias = (
@@ -40,6 +40,29 @@ LINEAR = frozenset(
     {F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum}
 )
 CONVOLUTIONS = frozenset({F.conv1d, F.conv2d, F.conv3d, torch.conv1d, torch.conv2d, torch.conv3d})
+
+
+class Layout:
+    """Where the channels of an activation are. Maps (images, channels, height, width) come from
+    convolutions, tokens (images, tokens, channels) from linear layers, which keep channels last.
+    """
+
+    def __init__(self) -> None:
+        self.attends = False
+        self.is_linear: bool | None = None  # the last layer with weights, if there was one
+
+    def see(self, func: Any) -> None:
+        """Note a function that the network has called."""
+        self.attends |= func in ATTENTION
+        if func in LINEAR or func in CONVOLUTIONS:
+            self.is_linear = func in LINEAR
+
+    def is_channels_last(self, output: Tensor) -> bool:
+        """Whether an activation that was just computed has several places for each channel, and
+        its channels last.
+        """
+        is_linear = output.ndim == 3 if self.is_linear is None else self.is_linear
+        return output.ndim >= 3 and is_linear
 
 
 @dataclass(frozen=True)
@@ -319,21 +342,20 @@ class _Means(TorchFunctionMode):
         self.values: list[Tensor] = []
         self.are_maps: list[bool] = []
         self.are_sequences: list[bool] = []
-        self.attends = False
-        self._is_linear: bool | None = None  # the last layer with weights, if there was one
+        self._layout = Layout()
         self._wanted, self._channels_last, self._calls = frozenset(wanted), channels_last, 0
+
+    @property
+    def attends(self) -> bool:
+        return self._layout.attends
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        self.attends |= func in ATTENTION
-        if func in LINEAR or func in CONVOLUTIONS:
-            self._is_linear = func in LINEAR
-        elif func in ACTIVATIONS:
+        self._layout.see(func)
+        if func in ACTIVATIONS:
             if self._calls in self._wanted:
-                is_linear = result.ndim == 3 if self._is_linear is None else self._is_linear
-                self.are_sequences.append(
-                    result.ndim == 3 or (result.ndim > 3 and is_linear and not self._channels_last)
-                )
+                is_last = self._layout.is_channels_last(result) and not self._channels_last
+                self.are_sequences.append(result.ndim == 3 or is_last)
                 maps = result.movedim(-1, 1) if self._channels_last else result
                 self.values.append(
                     maps.flatten(2).mean(dim=2, dtype=torch.float64)
@@ -352,6 +374,7 @@ def _means(
     means = _Means(wanted, channels_last)
     with means:
         output = model(given)
+    output = getattr(output, "logits", output)  # of a transformers classifier
     is_plain = isinstance(output, Tensor) and output.ndim in (1, 2) and len(output) == len(given)
     return means, output.reshape(len(given), -1).float() if is_plain else None
 
@@ -376,7 +399,11 @@ def _layers(
 ) -> tuple[list[str], list[int]]:
     """The hidden layers by name, and the places of those to look at."""
     with own_errors(f"The network does not take images of shape {tuple(first.shape[1:])}"):
-        names, _ = layer_names(model, _given(first, parameter))
+        given = _given(first, parameter)
+        names, _ = layer_names(model, given)
+        authors = source_names(model, lambda: model(given), ACTIVATIONS)
+        if authors is not None:
+            names = authors[: len(names)]
     if not names:
         raise ModelError(
             "The network has no hidden layer with an activation function, so nothing can be"

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 
 _NAMES = [
@@ -235,3 +235,53 @@ def layer_names(module: nn.Module, z: Tensor) -> tuple[list[str], bool]:
     own name, a repeated call a number. A final sigmoid or the like is the output, no hidden layer.
     """
     return _Survey().run(module, z)
+
+
+class _Named(fx.Interpreter):
+    """Runs a graph node by node and knows which one is running."""
+
+    current: fx.Node | None = None
+
+    def run_node(self, n: fx.Node) -> Any:
+        self.current = n
+        return super().run_node(n)
+
+
+class _Sources(TorchFunctionMode):
+    """Names each call of some functions after the node of the graph that makes it."""
+
+    def __init__(self, graph: _Named, functions: frozenset[Any]) -> None:
+        super().__init__()
+        self._graph, self._functions = graph, functions
+        self.names: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        node = self._graph.current
+        if func in self._functions and node is not None:
+            base = node.meta.get("source") or node.name
+            seen = sum(name.split("#")[0] == base for name in self.names)
+            self.names.append(f"{base}#{seen + 1}" if seen else base)
+        return func(*args, **(kwargs or {}))
+
+
+def source_names(
+    module: nn.Module, run: Callable[[], Any], functions: frozenset[Any]
+) -> list[str] | None:
+    """The calls of these functions in a network that was read from a file, in order, by the names
+    that the file's author gave to its parts; None for any other network. `run` is a forward pass.
+    """
+    graphs = [part for part in module.modules() if isinstance(part, fx.GraphModule)]
+    if len(graphs) != 1:
+        return None
+    owner = next(part for part in module.modules() if graphs[0] in part.children())
+    given: list[Any] = []
+    hook = owner.register_forward_pre_hook(lambda _, args: given.extend(args))
+    try:
+        with torch.no_grad():
+            run()
+            graph = _Named(graphs[0])
+            with _Sources(graph, functions) as found:
+                graph.run(*given)
+    finally:
+        hook.remove()
+    return found.names

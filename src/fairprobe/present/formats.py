@@ -153,6 +153,13 @@ def ratio(value: float) -> str:
     return f"{value:.2f}"
 
 
+def size(memory: float) -> str:
+    """12 MiB, 3.1 GiB; of bytes."""
+    if memory < 2**30:
+        return f"{max(1, round(memory / 2**20)):,}{SPACE}MiB"
+    return f"{memory / 2**30:,.1f}{SPACE}GiB"
+
+
 def seconds(duration: float) -> str:
     """0.15 s, 3.1 s, 2 min 5 s."""
     if duration < 1:

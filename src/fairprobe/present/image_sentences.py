@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from fairprobe.datasets.image_sets import FACE_CLASSES
 from fairprobe.documents import RateDocument
 from fairprobe.documents.images import DetectorState, ImageGeneration, ImagesDocument
-from fairprobe.present.formats import count, decimal, listed, percent, plain, ratio
+from fairprobe.images.parts import Parts
+from fairprobe.present.formats import (
+    count,
+    decimal,
+    listed,
+    percent,
+    plain,
+    ratio,
+    seconds,
+    size,
+)
 from fairprobe.present.image_tables import CHANGES
 
 MOSTLY = 0.5  # below this share of pairs, an independent network mostly sees no change
+
+
+def expected_lines(name: str, parts: Parts, duration: float, memory: float) -> list[str]:
+    """What is known before an audit begins: how the network is divided, and what it takes."""
+    kind = " It is a vision transformer: its layers are tokens, not maps." if parts.attends else ""
+    how = "" if not parts.is_found else " Found by watching it; --trunk or --head changes that."
+    return [
+        f"{name}: {parts.says}.{how}{kind}",
+        f"The audit takes at most about {plain(seconds(duration))} of one core, and about"
+        f" {plain(size(memory))} of memory beside Python and torch.",
+    ]
+
+
+def is_detector(document: ImagesDocument) -> bool:
+    """Whether the network says face or no face, rather than something about the people."""
+    return tuple(document.data.classes) == FACE_CLASSES
 
 
 def guided(document: ImagesDocument) -> list[ImageGeneration]:
@@ -145,12 +172,13 @@ def _groups(document: ImagesDocument) -> list[str]:
         return []
     low, *_, high = sorted(groups, key=lambda group: group.detection_rate.estimate)
     rates = ", ".join(f"{one.name} {_percent(one.detection_rate)}" for one in (low, high))
+    finds = is_detector(document)
     if low.detection_rate.high < high.detection_rate.low:
-        return [f"Held-out faces are not found equally often: {rates}."]
-    return [
-        "How often held-out faces are found does not differ beyond chance by"
-        f" {document.sensitive}: {rates}."
-    ]
+        if finds:
+            return [f"Held-out faces are not found equally often: {rates}."]
+        return [f"Answers to held-out faces are not right equally often: {rates}."]
+    what = "held-out faces are found" if finds else "answers to held-out faces are right"
+    return [f"How often {what} does not differ beyond chance by {document.sensitive}: {rates}."]
 
 
 def _change(document: ImagesDocument) -> list[str]:
@@ -172,6 +200,13 @@ def _interpretation(document: ImagesDocument) -> list[str]:
     if document.interpretation is None:
         return []
     layer = document.interpretation.most_biased_layer
+    has_tokens = any(one.layout == "tokens" for one in document.interpretation.layers)
+    tokens = (
+        " The network works on tokens, which are not maps: a neuron is one channel"
+        + (" of all tokens." if document.interpretation.by == "channel" else " of one token.")
+        if has_tokens
+        else ""
+    )
     words = {
         "random_signs": "noise of the same size",
         "shuffled_labels": CHANGES["shuffled_labels"],
@@ -182,7 +217,7 @@ def _interpretation(document: ImagesDocument) -> list[str]:
     beside = f", compared with {listed(controls)}" if controls else ""
     return [
         f"Layer '{layer.name}' reacts most to the change: AUC {decimal(layer.auc)} (0 means not at"
-        f" all){beside}."
+        f" all){beside}.{tokens}"
     ]
 
 

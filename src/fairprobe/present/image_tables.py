@@ -55,12 +55,21 @@ def _mean(spread: Spread | None) -> Cell:
 def detector_table(document: ImagesDocument) -> Table:
     """How good the detector is, and for whom."""
     detector = document.detector
-    rates = {
-        "correct answers": detector.accuracy,
-        "faces found": detector.detection_rate,
-        "other pictures taken for a face": detector.false_alarms,
-    }
-    rates |= {f"faces found, {one.name}": one.detection_rate for one in detector.by_value}
+    rates: dict[str, RateDocument | None] = {"correct answers": detector.accuracy}
+    if detector.by_class:  # what it says is something about the people
+        rates |= {f"correct answers, {one.name}": one.detection_rate for one in detector.by_value}
+        rates |= {
+            f"“{name}” recognized, {one.name}": one.detection_rate
+            for name, groups in detector.by_class.items()
+            for one in groups
+            if one.detection_rate.samples
+        }
+    else:
+        rates |= {
+            "faces found": detector.detection_rate,
+            "other pictures taken for a face": detector.false_alarms,
+        }
+        rates |= {f"faces found, {one.name}": one.detection_rate for one in detector.by_value}
     return Table(
         ("on held-out pictures", "share", "pictures"),
         [
@@ -140,12 +149,13 @@ def layers_table(document: ImagesDocument) -> Table | None:
     inside = document.interpretation
     if inside is None:
         return None
-    head = ("layer", "neurons", "AUC", *(f"AUC, {name}" for name in CHANGES.values()))
+    head = ("layer", "values", "neurons", "AUC", *(f"AUC, {name}" for name in CHANGES.values()))
     return Table(
         (*head, "threshold", "biased neurons"),
         [
             (
                 layer.name + (" ▲" if layer.name == inside.most_biased else ""),
+                layer.layout or UNDEFINED,
                 count(layer.neurons),
                 decimal(layer.auc),
                 *(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairprobe.documents import RateDocument
-from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents.images import ImagesDocument, PartsDocument
 from fairprobe.present import fill_template
 from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment_plots import Bar, Group, bar_figure, bar_names
@@ -23,7 +23,7 @@ from fairprobe.present.formats import (
     ratio,
     seconds,
 )
-from fairprobe.present.image_sentences import best_search, headline
+from fairprobe.present.image_sentences import best_search, headline, is_detector
 from fairprobe.present.image_tables import (
     CHANGES,
     attribute_table,
@@ -74,22 +74,41 @@ def page(document: ImagesDocument) -> dict[str, Any]:
         "times": [
             *((part.name, seconds(part.seconds)) for part in times.parts),
             ("All together", seconds(times.total)),
+            *(
+                [("Expected before, at most, of one core", seconds(document.forecast.seconds))]
+                if document.forecast
+                else []
+            ),
         ],
     }
 
 
 def _facts(document: ImagesDocument) -> list[tuple[str, str]]:
-    data = document.data
+    data, parts = document.data, document.detector.parts
+    others = f" and {count(data.others)} without a face" if is_detector(document) else ""
     pictures = (
-        f"{data.name}, {plural(data.faces, 'face')} and {count(data.others)} without a face,"
-        f" {data.width} × {data.height} pixels"
+        f"{data.name}, {plural(data.faces, 'face')}{others}, {data.width} × {data.height} pixels"
     )
+    kind = "Detector" if is_detector(document) else "Classifier"
+    divided = [] if parts is None else [("Divided", _divided(parts))]
     return [
         ("Date", date(document.created)),
         ("Pictures", pictures),
-        ("Detector", document.detector.name),
+        (kind, document.detector.name),
+        *divided,
         ("Seed", str(document.seed)),
     ]
+
+
+def _divided(parts: PartsDocument) -> str:
+    names = [
+        f"{what} {where} ‘{name}’"
+        for what, where, name in (("trunk", "up to", parts.trunk), ("head", "from", parts.head))
+        if name is not None
+    ]
+    how = " (found)" if parts.is_found else ""
+    tokens = "; a vision transformer" if parts.attends else ""
+    return f"{', '.join(names)}{how}{tokens}"
 
 
 def _cards(document: ImagesDocument) -> list[Card]:

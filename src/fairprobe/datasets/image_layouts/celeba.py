@@ -1,5 +1,5 @@
 """CelebA: `img_align_celeba/000001.jpg`, forty attributes in `list_attr_celeba`, the test part in
-`list_eval_partition`.
+`list_eval_partition`, the people in `identity_CelebA`.
 
 Liu, Luo, Wang and Tang, "Deep Learning Face Attributes in the Wild", ICCV 2015. The lists come as
 text or, from other places, as CSV. `Male` is read as gender and `Young` as age; the others keep
@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from fairprobe.arrays import Ints
 from fairprobe.datasets.image_layouts.base import (
     ImageAttribute,
     Listing,
@@ -60,8 +61,23 @@ def listing(root: Path) -> Listing | None:
         part = parts.loc[~parts.index.duplicated(), "partition"].reindex(frame.index)
         held_out = own_test_part(part.eq(TEST).to_numpy(dtype=bool))
     return Listing(
-        "CelebA", tuple(below(pictures, str(name)) for name in frame.index), attributes, held_out
+        "CelebA",
+        tuple(below(pictures, str(name)) for name in frame.index),
+        attributes,
+        held_out,
+        _identities(root, frame.index),
     )
+
+
+def _identities(root: Path, names: pd.Index[str]) -> Ints | None:
+    listed = _list(root, "Anno/", "identity_CelebA")
+    if listed is None:
+        return None
+    frame = _read(listed, [], names=["image_id", "identity"])
+    known = frame.loc[~frame.index.duplicated()].iloc[:, 0].reindex(names)
+    numbers = pd.to_numeric(known, errors="coerce").fillna(-1)
+    found: Ints = numbers.to_numpy(dtype=np.int64)
+    return found
 
 
 def _list(root: Path, folder: str, name: str) -> Path | None:

@@ -21,17 +21,23 @@ import numpy.typing as npt
 
 from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.image_layouts.base import ImageAttribute, coded, own_test_part
-from fairprobe.datasets.pictures import Bytes, MessageLog, commonest_shape, read_picture
+from fairprobe.datasets.pictures import (
+    MOST_BYTES,
+    Bytes,
+    MessageLog,
+    commonest_shape,
+    read_picture,
+)
 from fairprobe.errors import DAMAGED, DataError, FairprobeError, StorageError
 from fairprobe.storage import check_regular, check_unpacked
 
 Array = npt.NDArray[Any]
 
-NOT_ATTRIBUTES = ("images", "jpeg", "offsets", "is_face", "y", "split")
+IDENTITY = "identity"  # who is in each picture, as numbers or names
+NOT_ATTRIBUTES = ("images", "jpeg", "offsets", "is_face", "y", "split", IDENTITY)
 MOST_VALUES = 50  # of an attribute; an array with more, such as file names, defines no groups
 TOO_MANY = f"has more than {MOST_VALUES} values"
 UNKNOWN_BYTE = 255
-MOST_BYTES = 8 * 2**30  # of all pictures together, in memory
 FACE_CLASSES = ("not a face", "face")
 
 
@@ -47,6 +53,7 @@ class Stored:
     messages: tuple[str, ...]
     ignored: dict[str, tuple[str, ...]]
     """Why an array is not an attribute, by its name."""
+    identities: Ints | None = None
 
 
 def read(path: Path) -> Stored:
@@ -70,7 +77,34 @@ def read(path: Path) -> Stored:
             attributes[name] = found.take(usable)
     held_out = None if split is None else own_test_part(split[usable] != 0)
     size = f"{images.shape[3]} × {images.shape[2]}"
-    return Stored(images, y[usable], classes, attributes, held_out, log.messages(size), ignored)
+    identities = _identities(arrays, count, path)
+    return Stored(
+        images,
+        y[usable],
+        classes,
+        attributes,
+        held_out,
+        log.messages(size),
+        ignored,
+        None if identities is None else identities[usable],
+    )
+
+
+def _identities(arrays: Mapping[str, Array], count: int, path: Path) -> Ints | None:
+    """Who is in each picture; a negative number or an empty name is unknown."""
+    if IDENTITY not in arrays:
+        return None
+    array = arrays[IDENTITY]
+    if array.shape != (count,) or array.dtype.kind not in "iuUS":
+        raise DataError(
+            f"{path}: `{IDENTITY}` must be a whole number or a name for each of the {count} images;"
+            f" got {array.dtype} {array.shape}."
+        )
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    words = np.array(_words(array))
+    _, people = np.unique(words, return_inverse=True)
+    return np.where(words == "", -1, people).astype(np.int64)
 
 
 def _arrays(path: Path) -> dict[str, Array]:

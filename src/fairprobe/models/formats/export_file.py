@@ -246,6 +246,7 @@ class _Archive:
 
     def _node(self, draft: Draft, node: dict[str, Any], values: dict[str, Any]) -> None:
         target: str = node["target"]
+        draft.source = _source(node)
         given = {entry["name"]: _argument(entry["arg"], values) for entry in node["inputs"]}
         if target in PYTHON:
             answer = draft.call(PYTHON[target], *given.values())
@@ -256,6 +257,15 @@ class _Archive:
         else:
             raise Unsupported(f"its operator {target} is not supported")
         _name_results(draft, node["outputs"], answer, values)
+
+
+def _source(node: dict[str, Any]) -> str:
+    """The part of the author's network that a node comes from; modules of the stack are written as
+    key,path,type and divided by semicolons.
+    """
+    stack = node.get("metadata", {}).get("nn_module_stack", "")
+    last = stack.rpartition(";")[2].split(",") if isinstance(stack, str) else []
+    return last[1] if len(last) == 3 else ""
 
 
 def _in_order(name: str, overload: str, given: dict[str, Any]) -> list[Any]:

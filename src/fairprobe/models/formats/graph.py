@@ -17,6 +17,7 @@ import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor, fx, nn
 
 from fairprobe.models.formats.base import Input
+from fairprobe.models.formats.gelu import fuse_gelu
 
 # The tensors passed to these are parameters of the network. All others are constants.
 WEIGHTED = frozenset({F.linear, F.embedding, F.conv1d, F.conv2d, F.conv3d, torch.convolution})
@@ -36,6 +37,8 @@ class Draft:
         self._root = nn.Module()
         self._constants: dict[int, tuple[Tensor, fx.Node]] = {}
         self._rows = rows
+        self.source = ""
+        """The part of the author's network that is being built, if the file says so."""
         self.input = self._graph.placeholder("x")
 
     def split(self, inputs: Sequence[Input], shapes: Sequence[Sequence[int]] = ()) -> list[Any]:
@@ -62,9 +65,11 @@ class Draft:
             with torch.no_grad():
                 return function(*args, **options)
         weighted = function in WEIGHTED
-        return self._graph.call_function(
+        node = self._graph.call_function(
             function, self._held(args, weighted), self._held(options, weighted)
         )
+        node.meta["source"] = self.source
+        return node
 
     def dense(self, x: Any, matrix: Any, bias: Any = None) -> Any:
         """x · matrix (+ bias); a linear layer where the matrix (inputs, outputs) is known."""
@@ -86,6 +91,7 @@ class Draft:
         if not isinstance(answer, fx.Node):
             raise Unsupported("its output does not depend on its input")
         self._graph.output(answer)
+        fuse_gelu(self._graph, self._root)
         for node in reversed(list(self._graph.nodes)):
             removable = node.op in {"call_function", "get_attr"} and not _acts_in_place(node)
             if removable and not node.users:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,8 @@ from fairprobe.models.formats.onnx_shapes import ints, padded, positions
 # Operators that do not change the numbers; a ZipMap only names them.
 NOTHING = frozenset({"Dropout", "Identity", "ai.onnx.ml.ZipMap"})
 MISSING = object()
+REPEATED = re.compile(r"(.+)_\d+")
+SCOPES = "pkg.torch.onnx.name_scopes"
 CONVOLUTIONS = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 
 
@@ -54,7 +57,13 @@ def torch_network(
         part = table if len(parts) == 1 else draft.call(torch.narrow, table, 1, start, width)
         values[name] = part if len(shape) == 1 else draft.call(torch.reshape, part, [-1, *shape])
         start += width
+    sources = {
+        node.output[0]: source
+        for node, source in zip(graph.node, _sources(graph), strict=True)
+        if node.output
+    }
     for node in _needed(graph, output):
+        draft.source = sources.get(node.output[0], "")
         _add(draft, node, values, opset)
     return draft.finish(values[output])
 
@@ -78,6 +87,30 @@ class _Node:
     args: list[Any]
     attributes: dict[str, Any]
     outputs: list[str]
+
+
+def _sources(graph: Any) -> list[str]:
+    """The part of the author's network that each node comes from: exporters write it into the
+    node's metadata, or into its name (/layer1/layer1.0/relu_1/Relu: the second call of that relu).
+    """
+    paths = [_path(entry) for entry in graph.node]
+    known = set(paths)
+    repeated = [REPEATED.fullmatch(path) for path in paths]
+    return [
+        match[1] if match and match[1] in known else path
+        for path, match in zip(paths, repeated, strict=True)
+    ]
+
+
+def _path(entry: Any) -> str:
+    found = next((one.value for one in entry.metadata_props if one.key == SCOPES), None)
+    if found is not None:
+        scopes = [scope.strip(" '\"") for scope in found.strip("[]").split(",")]
+        return scopes[-2] if len(scopes) > 1 else ""
+    path = ""
+    for part in entry.name.split("/")[1:-1] if entry.name.startswith("/") else ():
+        path = part if part.startswith(f"{path}.") else f"{path}.{part}".lstrip(".")
+    return path
 
 
 def _add(draft: Draft, entry: Any, values: dict[str, Any], opset: int) -> None:

@@ -289,6 +289,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Greater": torch.gt,
     "GreaterOrEqual": torch.ge,
     "HardSwish": F.hardswish,
+    "IsNaN": torch.isnan,
     "Less": torch.lt,
     "LessOrEqual": torch.le,
     "Log": torch.log,

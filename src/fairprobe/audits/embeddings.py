@@ -1,0 +1,171 @@
+"""`audit_embeddings`: how often a network for face verification is wrong, by group, at one fixed
+threshold.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from torch import nn
+
+from fairprobe.arrays import Mask
+from fairprobe.audits.base import OnStage, Stages, check_seed
+from fairprobe.datasets.image_sets import ImageSet, open_images
+from fairprobe.documents.verification import (
+    GroupsCompared,
+    PairRateDocument,
+    VerificationDocument,
+    VerifiedGroup,
+)
+from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.images.networks import open_network
+from fairprobe.images.verification import Distance, compare, embeddings, threshold_at
+from fairprobe.present.verification_page import sentences
+from fairprobe.statistics.pair_rates import PairRate, differences
+from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.versions import versions
+
+MEASURES = ("false_non_match", "false_match")
+FALSE_MATCHES = 0.001
+
+
+def audit_embeddings(
+    data: ImageSet | Path | str,
+    model: nn.Module | str,
+    sensitive: str = "gender",
+    *,
+    threshold: float | None = None,
+    false_matches: float = FALSE_MATCHES,
+    distance: Distance = "cosine",
+    weights: Path | None = None,
+    size: int | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    command: str = "",
+    progress: OnStage | None = None,
+) -> VerificationDocument:
+    """Compare all pairs of pictures within each group of the sensitive attribute.
+
+    `threshold` is the similarity (cosine) from which on, or the distance (euclidean) up to which,
+    two faces are taken for one person's. Without it, one is chosen on people that are not held out,
+    such that a share of `false_matches` of them match, and all else is measured on the held-out.
+    """
+    check_seed(seed)
+    if distance not in ("cosine", "euclidean"):
+        raise SettingError(f"The distance is cosine or euclidean; got '{distance}'.")
+    if threshold is not None and not np.isfinite(threshold):
+        raise SettingError(f"The threshold must be a number; got {threshold:g}.")
+    network = open_network(model, weights=weights)
+    if not isinstance(data, ImageSet):
+        data = open_images(data, size=size, limit=limit, seed=seed)
+    known = _known(data, sensitive)
+    stages = Stages(progress)
+    with stages.stage("Computing embeddings") as step:
+        found = embeddings(
+            network.module,
+            data.images,
+            progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
+        )
+    people = data.identities
+    assert people is not None
+    sign = 1 if distance == "cosine" else -1
+    measured, chosen_on = known, 0
+    if threshold is None:
+        learned = known & ~data.held_out
+        chosen_on = len(np.unique(people[learned]))
+        limit_score = threshold_at(found[learned], people[learned], false_matches, distance)
+        measured = known & data.held_out
+    else:
+        limit_score = sign * threshold
+    attribute = data.attributes[sensitive]
+    with stages.stage("Comparing pairs"):
+        groups = {
+            value: compare(found[rows], people[rows], limit_score, distance)
+            for code, value in enumerate(attribute.values)
+            if (rows := np.flatnonzero(measured & (attribute.codes == code))).size
+        }
+    if len(groups) < 2:
+        raise DataError(
+            f"Expected two groups of {sensitive} or more to compare; got"
+            f" {', '.join(groups) or 'none'}."
+        )
+    rates: dict[str, dict[str, PairRate]] = {
+        measure: {
+            name: rate for name, one in groups.items() if (rate := getattr(one, measure)).pairs
+        }
+        for measure in MEASURES
+    }
+    document = VerificationDocument(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        versions=versions("torch", "numpy"),
+        seed=seed,
+        model=network.name,
+        data=data.name,
+        sensitive=sensitive,
+        distance=distance,
+        threshold=sign * limit_score,
+        wanted=false_matches if threshold is None else None,
+        chosen_on=chosen_on,
+        messages=[*data.messages, *data.attribute_messages.get(sensitive, ())],
+        groups=[
+            VerifiedGroup(
+                name=name,
+                people=one.people,
+                pictures=one.pictures,
+                false_non_match=_rate(one.false_non_match),
+                false_match=_rate(one.false_match),
+            )
+            for name, one in groups.items()
+        ],
+        compared=[
+            GroupsCompared(
+                measure=measure,  # type: ignore[arg-type]
+                one=one.one,
+                other=one.other,
+                estimate=one.estimate,
+                low=one.low,
+                high=one.high,
+                is_beyond_chance=one.is_beyond_chance,
+            )
+            for measure in MEASURES
+            for one in differences(rates[measure], tests=len(MEASURES))
+        ],
+        sentences=[],
+    )
+    return msgspec.structs.replace(document, sentences=sentences(document))
+
+
+def _known(data: ImageSet, sensitive: str) -> Mask:
+    """The pictures of people whose identity and group are known; refuse sets without any."""
+    if data.identities is None:
+        raise DataError(
+            f"'{data.name}' does not say who is in its pictures. Verification needs that: the"
+            " folders of LFW, DiveFace or CelebA (identity_CelebA.txt), or an .npz with an array"
+            " `identity`."
+        )
+    if sensitive not in data.attributes:
+        raise SettingError(
+            f"There is no attribute '{sensitive}' in '{data.name}'."
+            f"{suggest(sensitive, data.attributes)}"
+        )
+    known: Mask = (data.identities >= 0) & (data.attributes[sensitive].codes >= 0)
+    return known
+
+
+def _rate(rate: PairRate) -> PairRateDocument | None:
+    if not rate.pairs:
+        return None
+    low, high = rate.interval()
+    return PairRateDocument(
+        estimate=rate.estimate,
+        low=low,
+        high=high,
+        hits=rate.hits,
+        pairs=rate.pairs,
+        people=rate.people,
+        confidence=CONFIDENCE,
+    )

@@ -1,0 +1,196 @@
+"""Checking the findings of an audit on pictures again, with the networks that the run folder holds.
+
+Every saved pair is given to the detector and to the attribute head once more: the answers must be
+those that were saved, and the same pairs must count strictly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from fairprobe.datasets.pictures import Bytes
+from fairprobe.documents import file_in, read_run
+from fairprobe.documents.images import ImagesDocument
+from fairprobe.errors import DAMAGED, StorageError
+from fairprobe.images.change import as_numbers
+from fairprobe.images.controls import OWN
+from fairprobe.images.detector import Detector
+from fairprobe.images.measure import probabilities, strict_pairs
+from fairprobe.images.models import DetectorSource
+from fairprobe.images.saved import NETWORKS, Unpacked, unpack
+from fairprobe.models import Outputs
+from fairprobe.storage import check_regular, check_unpacked
+
+FINDINGS = "findings.npz"
+SAME = 1e-3  # in probability: another machine rounds otherwise
+PARTS = ("without", "with", "labels", "probabilities", "strict")
+
+
+@dataclass(frozen=True)
+class CheckedMethod:
+    """The pairs of one search: how many get the saved answers again, how many counted strictly, and
+    how many do so now (None where no head can be asked).
+    """
+
+    method: str
+    pairs: int
+    same_answers: int
+    strict: int
+    strict_again: int | None
+    in_document: bool
+    """Whether the document counts as many."""
+
+    @property
+    def holds(self) -> bool:
+        return (
+            self.same_answers == self.pairs
+            and self.strict_again in (None, self.strict)
+            and self.in_document
+        )
+
+
+@dataclass(frozen=True)
+class CheckedRun:
+    """A run whose findings were checked."""
+
+    name: str
+    methods: tuple[CheckedMethod, ...]
+    is_head_asked: bool
+
+    @property
+    def holds(self) -> bool:
+        return all(one.holds for one in self.methods)
+
+
+def verify_images(
+    folder: Path | str,
+    model: Detector | nn.Module | str | None = None,
+    *,
+    trunk: str | None = None,
+    head: str | None = None,
+    outputs: Outputs = "logits",
+    weights: Path | str | None = None,
+) -> CheckedRun:
+    """Check the findings of a run. `model` is the audited network, needed only where the run folder
+    holds its weights alone.
+    """
+    document = read_run(folder)
+    if not isinstance(document, ImagesDocument):
+        raise StorageError(
+            f"The run {folder} is an audit of {document.kind}. Name one that `fairprobe"
+            " audit-images` wrote."
+        )
+    arrays = _arrays(_file(folder, FINDINGS))
+    saved = unpack(_file(folder, NETWORKS))
+    if model is not None:
+        source = DetectorSource(
+            model=model, trunk=trunk, head=head, outputs=outputs, weights=weights
+        )
+        shape = (3, document.data.height, document.data.width)
+        saved = saved.on(source.open(shape, len(document.data.classes), seed=document.seed))
+    if saved.detector is None:
+        raise StorageError(
+            f"{folder} holds the weights of the network alone ({saved.about.why}). Name the"
+            " audited network: --model file.py:function."
+        )
+    counts = {one.method: (one.loose.idis, one.idis) for one in document.generation}
+    methods = tuple(
+        _checked(method, arrays, saved, counts[method], len(document.data.classes))
+        for method in counts
+    )
+    return CheckedRun(document.detector.name, methods, OWN in saved.heads)
+
+
+def _checked(
+    method: str,
+    arrays: dict[str, npt.NDArray[Any]],
+    saved: Unpacked,
+    counted: tuple[int, int],
+    classes: int,
+) -> CheckedMethod:
+    without, changed, labels, sure, strict = _parts(method, arrays)
+    assert saved.detector is not None
+    same = np.ones(len(strict), dtype=bool)
+    for at, side in enumerate((without, changed)):
+        if len(side):
+            again = probabilities(saved.detector, as_numbers(side))
+            if again.shape[1] != classes:
+                raise StorageError(
+                    f"The network answers with {again.shape[1]} classes, and the run has {classes}."
+                    " It is another network."
+                )
+            given = np.take_along_axis(again, labels[:, at : at + 1].clip(0, classes - 1), axis=1)
+            is_top = given[:, 0] >= again.max(axis=1) - SAME
+            same &= is_top & (np.abs(given[:, 0] - sure[:, at]) <= SAME)
+    strict_again = None
+    if OWN in saved.heads and len(strict):
+        with torch.inference_mode(False):
+            found = strict_pairs(saved.detector, saved.heads[OWN], without, changed)
+        strict_again = int((found & strict).sum())
+    elif OWN in saved.heads:
+        strict_again = 0
+    return CheckedMethod(
+        method,
+        len(strict),
+        int(same.sum()),
+        int(strict.sum()),
+        strict_again,
+        (len(strict), int(strict.sum())) == counted,
+    )
+
+
+def _parts(
+    method: str, arrays: dict[str, npt.NDArray[Any]]
+) -> tuple[Bytes, Bytes, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+    """The arrays of one search, if they fit together."""
+    names = [f"{method}_{part}" for part in PARTS]
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise StorageError(f"{FINDINGS} has no array '{missing[0]}'. Run the audit again.")
+    without, changed, labels, sure, strict = (arrays[name] for name in names)
+    count = len(without) if without.ndim == 4 else -1
+    fits = (
+        without.dtype == changed.dtype == np.uint8
+        and without.shape == changed.shape
+        and labels.shape == sure.shape == (count, 2)
+        and labels.dtype.kind == "i"
+        and sure.dtype.kind == "f"
+        and strict.shape == (count,)
+        and strict.dtype == np.bool_
+    )
+    if not fits:
+        raise StorageError(
+            f"The arrays of {method} in {FINDINGS} do not fit together. Run the audit again."
+        )
+    return without, changed, labels, sure, strict
+
+
+def _file(folder: Path | str, name: str) -> Path:
+    try:
+        return file_in(folder, name)
+    except FileNotFoundError as error:
+        raise StorageError(
+            f"{folder} has no {name}, so its findings cannot be checked. Run the audit again with"
+            " this version."
+        ) from error
+
+
+def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    check_regular(path)
+    try:
+        with ZipFile(path) as packed:
+            check_unpacked(path, sum(entry.file_size for entry in packed.infolist()))
+        with np.load(path, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (BadZipFile, *DAMAGED) as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"{path} cannot be read: {error}. Run the audit again.") from error

@@ -1,0 +1,76 @@
+"""`fairprobe verify-images`: the findings of an audit on pictures, checked again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairprobe.cli.common import OVER, AsJson, Quiet, app, end, output, report_errors, write_json
+
+MODEL = (
+    "The audited network, as for audit-images; needed only where the run folder holds its weights"
+    " alone."
+)
+
+
+@app.command("verify-images")
+def verify_images(
+    run: Annotated[Path, typer.Argument(help="A run folder of audit-images.", metavar="RUN")],
+    model: Annotated[str | None, typer.Option(help=MODEL)] = None,
+    trunk: Annotated[str | None, typer.Option(help="The name of its trunk.")] = None,
+    head: Annotated[str | None, typer.Option(help="The name of its head.")] = None,
+    outputs: Annotated[str, typer.Option(help="Its outputs: logits or probabilities.")] = "logits",
+    weights: Annotated[
+        Path | None, typer.Option(help="safetensors for the network of module:function.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check every saved pair of pictures again, with the networks in the run folder.
+
+    The detector must give the saved answers, and the same pairs must count strictly. The exit code
+    is 1 if something does not hold.
+
+    Examples:
+
+      fairprobe verify-images runs/faces-gender
+
+      fairprobe verify-images runs/faces-gender --model my_code.py:detector
+    """
+    with report_errors():
+        from fairprobe.audits.verify_images import verify_images as verify
+
+        checked = verify(
+            run,
+            model,
+            trunk=trunk,
+            head=head,
+            outputs=outputs,  # type: ignore[arg-type]  # checked there
+            weights=weights,
+        )
+        if as_json:
+            methods = [{**asdict(one), "holds": one.holds} for one in checked.methods]
+            body = {"detector": checked.name, "holds": checked.holds, "methods": methods}
+            write_json(json.dumps(body, indent=1) + "\n")
+        elif not quiet:
+            for one in checked.methods:
+                strict = (
+                    f"{one.strict:,} count strictly (the head cannot be asked)"
+                    if one.strict_again is None
+                    else f"{one.strict_again:,} of {one.strict:,} count strictly again"
+                )
+                document = "" if one.in_document else "; the document counts others"
+                output.print(
+                    f"{one.method}: {one.same_answers:,} of {one.pairs:,} pairs get the saved"
+                    f" answers; {strict}{document}.",
+                    highlight=False,
+                    soft_wrap=True,
+                )
+        if not checked.holds:
+            end(OVER, f"The findings in {run} do not hold.")
+        if not quiet and not as_json:
+            output.print(f"The findings in {run} hold.", highlight=False, soft_wrap=True)

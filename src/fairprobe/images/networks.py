@@ -1,0 +1,242 @@
+"""Opening a network of pictures: a torch module, the user's code, a file (ONNX, torch.export,
+TorchScript, Keras), or a folder of Hugging Face's transformers.
+
+All take pictures (N, 3, height, width) from 0 to 1 here. What a file or folder expects instead is
+done before it: a row of numbers, channels last, another size, and the mean and deviation that the
+folder's `preprocessor_config.json` names. All of that has a gradient.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, fx, nn
+
+from fairprobe.errors import ModelError, SettingError, StorageError
+from fairprobe.models.formats.base import import_library
+from fairprobe.models.formats.file_checks import first_line
+from fairprobe.models.formats.own_code import open_own
+from fairprobe.models.load import open_model
+
+FILES = (".onnx", ".pt2", ".pt", ".pth", ".keras", ".h5")
+TRANSFORMERS = "transformers folder"
+CONFIG, PREPARATION = "config.json", "preprocessor_config.json"
+SHAPED = 3  # axes of a picture
+MOST_JSON = 10_000_000  # bytes
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network as it was opened. `classes` are its own names for its outputs, if it has any."""
+
+    module: nn.Module
+    name: str
+    kind: str
+    classes: tuple[str, ...] | None = None
+
+
+class Prepared(nn.Module):
+    """A network that gets pictures as it expects them. Its parts keep their author's names."""
+
+    mean: Tensor | None
+    deviation: Tensor | None
+
+    def __init__(
+        self,
+        module: nn.Module,
+        *,
+        size: tuple[int, int] | None = None,
+        mean: Sequence[float] | None = None,
+        deviation: Sequence[float] | None = None,
+        channels_last: bool = False,
+        is_flat: bool = False,
+    ) -> None:
+        super().__init__()
+        self.module = module
+        self._size, self._last, self._flat = size, channels_last, is_flat
+        for name, values in (("mean", mean), ("deviation", deviation)):
+            held = None if values is None else torch.tensor(list(values)).view(1, -1, 1, 1)
+            self.register_buffer(name, held, persistent=False)
+
+    def forward(self, images: Tensor) -> Any:
+        if self._size is not None and tuple(images.shape[-2:]) != self._size:
+            images = F.interpolate(
+                images, self._size, mode="bilinear", align_corners=False, antialias=True
+            )
+        if self.mean is not None:
+            images = images - self.mean
+        if self.deviation is not None:
+            images = images / self.deviation
+        if self._last:
+            images = images.movedim(1, -1)
+        answer = self.module(images.flatten(1) if self._flat else images)
+        return getattr(answer, "logits", answer)
+
+
+def is_network(spec: str) -> bool:
+    """Whether a text names the user's code, a file of a network, or a folder of one."""
+    return ":" in spec or Path(spec).suffix.lower() in FILES or (Path(spec) / CONFIG).is_file()
+
+
+def open_network(spec: nn.Module | str, *, weights: Path | None = None) -> Network:
+    """Open a network for pictures."""
+    if isinstance(spec, nn.Module):
+        if weights is not None:
+            raise SettingError(
+                "A network that is given as a Python object already has weights. Leave the weights"
+                " out."
+            )
+        return Network(spec, type(spec).__name__, "torch module", _labels(spec))
+    path = Path(spec)
+    if path.is_dir():
+        return _open_folder(path)
+    if path.suffix.lower() in FILES:
+        return _open_file(path)
+    module = open_own(spec, weights=weights).network
+    if module is None:
+        raise ModelError(
+            f"'{spec}' is not a torch module, so its layers cannot be seen. Return the network"
+            " itself."
+        )
+    return Network(module, spec, "torch module", _labels(module))
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def _open_file(path: Path) -> Network:
+    opened = open_model(str(path))
+    if opened.network is None:
+        raise ModelError(
+            f"{path.name} cannot be looked into: {opened.why or 'its layers cannot be seen'}. Give"
+            " the network itself (file.py:function), or export it with other operators."
+        )
+    shape = _shape(opened.network)
+    channels_last = shape is not None and shape[0] not in (1, 3) and shape[-1] in (1, 3)
+    module = Prepared(opened.network, channels_last=channels_last, is_flat=True)
+    return Network(module, path.name, opened.kind, opened.classes)
+
+
+def _shape(network: nn.Module) -> tuple[int, ...] | None:
+    """The shape of one picture that a network read from a file makes of a row of numbers."""
+    sizes = getattr(network, "sizes", None)  # a network of Keras
+    if sizes is not None and len(sizes[0]) == SHAPED:
+        return tuple(sizes[0])
+    for part in network.modules():
+        for node in part.graph.nodes if isinstance(part, fx.GraphModule) else ():
+            if node.op == "call_function" and node.target is torch.reshape:
+                size = node.args[1]
+                is_picture = isinstance(size, list | tuple) and len(size) == SHAPED + 1
+                return tuple(size[1:]) if is_picture else None
+    return None
+
+
+# -- folders of transformers -----------------------------------------------------------------------
+
+
+def _open_folder(folder: Path) -> Network:
+    """An image classifier as `save_pretrained` writes it. Nothing outside the folder is read, and
+    nothing in it is run: no code, no pickle.
+    """
+    if not (folder / CONFIG).is_file():
+        raise StorageError(
+            f"{folder} has no {CONFIG}. Expected a folder that save_pretrained of transformers"
+            " wrote."
+        )
+    if not any(folder.glob("*.safetensors")):
+        raise ModelError(
+            f"{folder} has no weights as safetensors; other files may be pickles, which run"
+            " whatever program is in them. Save it again: model.save_pretrained(folder,"
+            " safe_serialization=True)."
+        )
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    transformers = import_library("transformers", str(folder), "fairprobe[text]")
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        module = transformers.AutoModelForImageClassification.from_pretrained(
+            str(folder), use_safetensors=True, local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:  # the library's errors have no common class
+        raise ModelError(
+            f"{folder} cannot be opened as an image classifier of transformers:"
+            f" {first_line(error)}."
+        ) from error
+    how = _preparation(folder)
+    size = how["size"] or _size(getattr(module.config, "image_size", None))
+    prepared = Prepared(module, size=size, mean=how["mean"], deviation=how["deviation"])
+    return Network(prepared, folder.name, TRANSFORMERS, _labels(module))
+
+
+def _preparation(folder: Path) -> dict[str, Any]:
+    """Size, mean and deviation of the pictures that the classifier was made for. Without a file of
+    them, pixels stay numbers from 0 to 1.
+    """
+    path = folder / PREPARATION
+    if not path.is_file():
+        return {"size": None, "mean": None, "deviation": None}
+    try:
+        return _read_preparation(path)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise ModelError(
+            f"{path} does not say how to prepare pictures: {error}. Write it again, or give the"
+            " network as code (file.py:function) that prepares them itself."
+        ) from error
+
+
+def _read_preparation(path: Path) -> dict[str, Any]:
+    if path.stat().st_size > MOST_JSON:
+        raise ValueError("it is too large")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise TypeError("it is no table of settings")
+    scale = float(found.get("rescale_factor", 1 / 255)) if found.get("do_rescale", True) else 1.0
+    if abs(scale - 1 / 255) > 1e-6:
+        raise ValueError(f"it scales pixels by {scale:g}, and only 1/255 is supported")
+    normalizes, resizes = found.get("do_normalize", True), found.get("do_resize", True)
+    return {
+        "size": _size(found.get("crop_size") or found.get("size")) if resizes else None,
+        "mean": _channels(found.get("image_mean")) if normalizes else None,
+        "deviation": _channels(found.get("image_std")) if normalizes else None,
+    }
+
+
+def _channels(values: Any) -> list[float] | None:
+    if values is None:
+        return None
+    found = [float(value) for value in values]
+    if len(found) not in (1, 3) or not all(abs(value) < 1e6 for value in found):
+        raise ValueError(f"a mean or deviation of {len(found)} channels")
+    return found
+
+
+def _size(value: Any) -> tuple[int, int] | None:
+    """Height and width, of a number, a pair or a table; None where it is not said."""
+    if isinstance(value, dict):
+        side = value.get("shortest_edge")
+        value = (value.get("height", side), value.get("width", side))
+    if isinstance(value, int):
+        value = (value, value)
+    if not isinstance(value, list | tuple) or len(value) != 2 or None in value:
+        return None
+    height, width = int(value[0]), int(value[1])
+    if not (1 <= height <= 4096 and 1 <= width <= 4096):
+        raise ValueError(f"a size of {width} × {height} pixels")
+    return height, width
+
+
+def _labels(module: nn.Module) -> tuple[str, ...] | None:
+    """The names of a transformers classifier's outputs, unless they are LABEL_0 and so on."""
+    names = getattr(getattr(module, "config", None), "id2label", None)
+    if not isinstance(names, dict) or not names:
+        return None
+    found = tuple(str(name) for _, name in sorted(names.items()))
+    if all(name == f"LABEL_{at}" for at, name in enumerate(found)):
+        return None
+    return found

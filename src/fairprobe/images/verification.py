@@ -1,0 +1,122 @@
+"""Verification: whether two faces are one person's, decided by the distance of their embeddings at
+a fixed threshold. How often that is wrong, by group.
+
+false non-match rate    pairs of one person that are taken for two
+false match rate        pairs of two people of a group that are taken for one
+
+All pairs within a group are compared, block by block, so memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from fairprobe.arrays import Floats, Ints
+from fairprobe.datasets.pictures import Bytes
+from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.images.change import pieces
+from fairprobe.models import one_thread
+from fairprobe.models.formats.own_code import own_errors
+from fairprobe.statistics.pair_rates import PairRate, pair_rate
+
+Distance = Literal["cosine", "euclidean"]
+AT_ONCE, BLOCK = 64, 1024  # pictures
+
+
+def embeddings(
+    network: nn.Module, images: Bytes, *, progress: Callable[[int, int], None] | None = None
+) -> Floats:
+    """(N, D) what the network answers to each picture."""
+    parts = []
+    network.eval()
+    with one_thread(), torch.inference_mode():
+        for rows, x in pieces(network, images, AT_ONCE):
+            with own_errors(f"The network cannot take {len(x)} pictures, as float32 from 0 to 1"):
+                answer = network(x)
+            answer = (
+                getattr(answer, "pooler_output", None) if not torch.is_tensor(answer) else answer
+            )
+            if answer is None or answer.flatten(1).shape[1] < 2:
+                raise ModelError(
+                    "The network must answer each picture with an embedding, two numbers or more."
+                )
+            parts.append(answer.flatten(1).double().cpu().numpy())
+            if progress is not None:
+                progress(rows.stop, len(images))
+    found: Floats = np.concatenate(parts)
+    if not np.isfinite(found).all():
+        raise ModelError("The network gives embeddings that are not finite. Check its weights.")
+    return found
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The distances of pairs of pictures to a threshold, in one group."""
+
+    false_non_match: PairRate
+    false_match: PairRate
+    people: int
+    pictures: int
+
+
+def scores(one: Floats, others: Floats, distance: Distance) -> Floats:
+    """(n, m) how alike embeddings are: higher is more alike."""
+    if distance == "cosine":
+        similar: Floats = _unit(one) @ _unit(others).T
+        return similar
+    squares = np.square(one).sum(axis=1)[:, None] + np.square(others).sum(axis=1)
+    return -np.sqrt(np.maximum(squares - 2 * one @ others.T, 0))
+
+
+def compare(found: Floats, people: Ints, threshold: float, distance: Distance) -> Compared:
+    """All pairs of one group: both kinds of error, counted by person."""
+    names, who = np.unique(people, return_inverse=True)
+    count = len(names)
+    sums = np.zeros((4, count), dtype=np.int64)  # errors and pairs, of one person and of two
+    for start in range(0, len(found), BLOCK):
+        block = slice(start, min(start + BLOCK, len(found)))
+        alike = scores(found[block], found[start:], distance) >= threshold
+        mine, theirs = who[block], who[start:]
+        later = np.arange(block.stop - start)[:, None] < np.arange(len(theirs))
+        same = mine[:, None] == theirs
+        own, other = later & same, later & ~same
+        sums[0] += np.bincount(mine, (own & ~alike).sum(axis=1), count).astype(np.int64)
+        sums[1] += np.bincount(mine, own.sum(axis=1), count).astype(np.int64)
+        for row, pairs in ((2, other & alike), (3, other)):
+            sums[row] += np.bincount(mine, pairs.sum(axis=1), count).astype(np.int64)
+            sums[row] += np.bincount(theirs, pairs.sum(axis=0), count).astype(np.int64)
+    return Compared(
+        pair_rate(sums[0], sums[1], of_one=True),
+        pair_rate(sums[2], sums[3], of_one=False),
+        count,
+        len(found),
+    )
+
+
+def threshold_at(found: Floats, people: Ints, share: float, distance: Distance) -> float:
+    """The lowest threshold at which at most this share of pairs of two people match."""
+    if not 0 < share < 1:
+        raise SettingError(f"A false match rate is between 0 and 1, such as 0.001; got {share:g}.")
+    impostors = []
+    for start in range(0, len(found), BLOCK):
+        block = slice(start, min(start + BLOCK, len(found)))
+        later = np.arange(block.stop - start)[:, None] < np.arange(len(found) - start)
+        other = later & (people[block][:, None] != people[start:])
+        impostors.append(scores(found[block], found[start:], distance)[other])
+    every = np.sort(np.concatenate(impostors))
+    if len(every) == 0:
+        raise DataError("There are no two people to choose a threshold from. Give one.")
+    allowed = int(share * len(every))
+    last = every[len(every) - 1 - allowed]  # the greatest that must not match
+    return float(np.nextafter(last, np.inf))
+
+
+def _unit(values: Floats) -> Floats:
+    length = np.linalg.norm(values, axis=1, keepdims=True)
+    return np.asarray(values / np.where(length > 0, length, 1))

@@ -1,0 +1,265 @@
+"""Networks as people have them: the tool finds their trunk and head, names their layers as their
+authors did, in every format, and does not take tokens for maps.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.images.change import Change
+from fairprobe.images.interpret import hidden_layers, image_bias, layer_layouts
+from fairprobe.images.models import DetectorSource
+from fairprobe.images.networks import open_network
+from fairprobe.images.parts import Parts
+from fairprobe.images.search import ImageSearch, search_images
+from fairprobe.interpret.excitement import excitement
+from tests.images.architectures import (
+    CLASSES,
+    GELUS,
+    LABELS,
+    RELUS,
+    SIDE,
+    Logits,
+    export,
+    resnet,
+    vit,
+)
+
+SHAPE = (3, SIDE, SIDE)
+
+
+def images(count: int = 6) -> Any:
+    return np.random.default_rng(1).random((count, *SHAPE), dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both networks, as files and as a folder of transformers."""
+    root = tmp_path_factory.mktemp("networks")
+    transformer = vit()
+    transformer.save_pretrained(root / "vit")
+    for ending in ("onnx", "pt2"):
+        export(resnet(), root / f"resnet.{ending}")
+        export(Logits(transformer).eval(), root / f"vit.{ending}")
+    return root
+
+
+def given(name: str, folder: Path) -> Any:
+    return {"resnet": resnet, "vit": vit}[name]() if "." not in name else str(folder / name)
+
+
+@pytest.mark.parametrize("name", ["resnet", "resnet.onnx", "resnet.pt2"])
+def test_a_residual_network_is_divided_before_fc_and_its_layers_keep_their_names(
+    name: str, folder: Path
+) -> None:
+    detector = DetectorSource(model=given(name, folder)).open(SHAPE, CLASSES, seed=0)
+    x = torch.from_numpy(images())
+    with torch.no_grad():
+        torch.testing.assert_close(detector(x), resnet()(x))
+        features = detector.features(x)
+    assert detector.parts == Parts("layer2.1.conv2", "fc", 10, is_found=True)  # type: ignore[attr-defined]
+    assert features.shape == (6, 16)
+    torch.testing.assert_close(resnet().fc(features), resnet()(x))
+    assert hidden_layers(detector, x[:1]) == RELUS
+    assert set(layer_layouts(detector, images(1)).values()) == {"maps"}
+
+
+@pytest.mark.parametrize("name", ["vit", "vit.onnx", "vit.pt2", "folder"])
+def test_a_vision_transformer_is_divided_before_its_classifier_and_has_tokens_not_maps(
+    name: str, folder: Path
+) -> None:
+    model = str(folder / "vit") if name == "folder" else given(name, folder)
+    detector = DetectorSource(model=model).open(SHAPE, CLASSES, seed=0)
+    x = torch.from_numpy(images())
+    with torch.no_grad():
+        torch.testing.assert_close(detector(x), vit()(x).logits, rtol=1e-3, atol=1e-4)
+        features = detector.features(x)
+        torch.testing.assert_close(
+            vit().classifier(features), vit()(x).logits, rtol=1e-3, atol=1e-4
+        )
+    parts = detector.parts  # type: ignore[attr-defined]
+    assert (parts.trunk, parts.head) == ("vit.layers.1.mlp.fc2", "classifier")
+    assert parts.attends
+    assert layer_layouts(detector, images(1)) == dict.fromkeys(GELUS, "tokens")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet", "vit"])
+def test_the_newer_onnx_exporter_gives_the_same_parts(name: str, tmp_path: Path) -> None:
+    network = resnet() if name == "resnet" else Logits(vit()).eval()
+    path = export(network, tmp_path / "network.onnx", dynamo=True)
+    detector = DetectorSource(model=str(path)).open(SHAPE, CLASSES, seed=0)
+    assert detector.parts.head == {"resnet": "fc", "vit": "classifier"}[name]  # type: ignore[attr-defined]
+    assert hidden_layers(detector, torch.from_numpy(images(1))) == (
+        RELUS if name == "resnet" else GELUS
+    )
+
+
+@pytest.mark.parametrize("name", ["vit", "vit.onnx", "vit.pt2"])
+def test_insidebias_gives_no_verdict_on_tokens(name: str, folder: Path) -> None:
+    network = open_network(given(name, folder)).module
+    groups = {"a": images(4), "b": images(4)}
+    with pytest.raises(ModelError, match="sequence of tokens"):
+        excitement(network, groups)
+
+
+def test_a_neuron_of_tokens_is_a_channel_of_one_token_or_of_all() -> None:
+    """Against the activations themselves, taken by a hook."""
+    network, x = vit(), images(5)
+    delta = np.random.default_rng(2).normal(0, 0.05, x.shape).astype(np.float32)
+    delta = np.clip(x + delta, 0, 1) - x
+    change = Change(delta, np.ones(5, dtype=bool), np.full(5, 0.05))
+    detector = DetectorSource(model=network).open(SHAPE, CLASSES, seed=0)
+    seen: list[Tensor] = []
+    part = network.vit.layers[0].mlp.activation_fn
+    hook = part.register_forward_hook(lambda _, __, output: seen.append(output))
+    with torch.no_grad():
+        for pictures in (x, x + delta):
+            network(torch.from_numpy(pictures))
+    hook.remove()
+    apart = (seen[0] - seen[1]).abs().double()  # (images, tokens, channels)
+    by_position = image_bias(detector, x, change).layers[0]
+    by_channel = image_bias(detector, x, change, by="channel").layers[0]
+    assert by_position.neurons == 17 * 24
+    assert by_channel.neurons == 24
+    np.testing.assert_allclose(by_position.difference, apart.mean(dim=0).flatten(), rtol=1e-4)
+    np.testing.assert_allclose(by_channel.difference, apart.mean(dim=(0, 1)), rtol=1e-4)
+
+
+@pytest.mark.parametrize("by", ["position", "channel"])
+def test_neuronfair_searches_in_tokens(by: Any) -> None:
+    x = images(4)
+    change = Change(np.zeros_like(x), np.ones(4, dtype=bool), np.zeros(4))
+    detector = DetectorSource(model=vit()).open(SHAPE, CLASSES, seed=0)
+    bias = image_bias(detector, x, change, by=by)
+    found = search_images(
+        detector,
+        x,
+        change,
+        ImageSearch(max_iter=2),
+        bias=bias,
+        rng=np.random.default_rng(0),
+    )
+    assert len(found) == 0  # nothing is changed, so nothing differs
+    assert found.seeds == 4
+
+
+# -- trunk and head --------------------------------------------------------------------------------
+
+
+def test_trunk_and_head_can_be_named_instead() -> None:
+    x = torch.from_numpy(images())
+    network = resnet()
+    with torch.no_grad():
+        at_trunk = DetectorSource(model=network, trunk="layer1").open(SHAPE, CLASSES, seed=0)
+        assert at_trunk.features(x).shape == (6, 8, SIDE, SIDE)
+        at_head = DetectorSource(model=network, head="layer2").open(SHAPE, CLASSES, seed=0)
+        torch.testing.assert_close(at_head.features(x), at_trunk.features(x))
+
+
+def test_in_a_file_the_head_is_named_as_the_author_named_it(folder: Path) -> None:
+    source = DetectorSource(model=str(folder / "resnet.onnx"), head="layer2.0.conv1")
+    detector = source.open(SHAPE, CLASSES, seed=0)
+    assert detector.features(torch.from_numpy(images())).shape == (6, 8, SIDE, SIDE)
+    with pytest.raises(ModelError, match=r"Did you mean 'layer2\.0\.conv1'"):
+        DetectorSource(model=str(folder / "resnet.onnx"), head="layer2.0.conv11").open(
+            SHAPE, CLASSES, seed=0
+        )
+    with pytest.raises(ModelError, match=r"name the head: one of .*fc"):
+        DetectorSource(model=str(folder / "resnet.onnx"), trunk="fc").open(SHAPE, CLASSES, seed=0)
+
+
+class Classifier(nn.Module):
+    """Convolutions and three dense layers, as in VGG16."""
+
+    def __init__(self, *, ends_dense: bool = True) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 4, 3, 2), nn.ReLU())
+        dense = [nn.Flatten(), nn.Linear(196, 8), nn.ReLU(), nn.Linear(8, CLASSES)]
+        last = [nn.Conv2d(4, CLASSES, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        self.classifier = nn.Sequential(*(dense if ends_dense else last))
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.classifier(self.features(x))
+        return answer
+
+
+def test_several_dense_layers_are_one_head_and_a_last_convolution_is_one_too() -> None:
+    def parts(network: nn.Module) -> Parts:
+        found: Parts = DetectorSource(model=network).open(SHAPE, CLASSES, seed=0).parts  # type: ignore[attr-defined]
+        return found
+
+    assert parts(Classifier()) == Parts("features.0", "classifier.1", 1, is_found=True)
+    assert parts(Classifier(ends_dense=False)).head == "classifier.0"
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(768, 8), nn.ReLU(), nn.Linear(8, CLASSES))
+    assert parts(plain) == Parts("1", "3", 1, is_found=True)
+
+
+# -- folders of transformers -----------------------------------------------------------------------
+
+
+def test_a_folder_says_its_classes_and_how_to_prepare_pictures(
+    folder: Path, tmp_path: Path
+) -> None:
+    network = vit()
+    network.save_pretrained(tmp_path / "own")
+    (tmp_path / "own" / "preprocessor_config.json").write_text(
+        json.dumps(
+            {
+                "image_mean": [0.5, 0.4, 0.3],
+                "image_std": [0.2, 0.25, 0.5],
+                "size": {"height": SIDE, "width": SIDE},
+            }
+        )
+    )
+    opened = open_network(str(tmp_path / "own"))
+    assert opened.classes == tuple(LABELS.values())
+    x = torch.rand(2, *SHAPE)
+    mean, deviation = (
+        torch.tensor(each).view(1, 3, 1, 1) for each in ([0.5, 0.4, 0.3], [0.2, 0.25, 0.5])
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(opened.module(x), network((x - mean) / deviation).logits)
+        larger = opened.module(torch.rand(2, 3, 40, 40))  # brought to the size it takes
+    assert larger.shape == (2, CLASSES)
+
+
+def damaged(folder: Path, what: str) -> Path:
+    """A copy of the folder with something wrong."""
+    vit().save_pretrained(folder)
+    if what == "pickle":
+        (folder / "model.safetensors").unlink()
+        (folder / "pytorch_model.bin").write_bytes(b"x")
+    elif what == "config":
+        (folder / "config.json").write_text("{")
+    elif what == "weights":
+        (folder / "model.safetensors").write_bytes(b"x" * 100)
+    else:
+        (folder / "preprocessor_config.json").write_text(what)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("pickle", "no weights as safetensors"),
+        ("config", "cannot be opened as an image classifier"),
+        ("weights", "cannot be opened as an image classifier"),
+        ("[]", "does not say how to prepare pictures"),
+        ("{", "does not say how to prepare pictures"),
+        ('{"do_rescale": false}', "only 1/255 is supported"),
+        ('{"size": 1000000}', "a size of"),
+        ('{"image_mean": ["a"]}', "does not say how to prepare pictures"),
+    ],
+)
+def test_a_damaged_folder_ends_in_a_sentence(what: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(FairprobeError, match=words):
+        open_network(str(damaged(tmp_path / "network", what)))
