@@ -280,7 +280,8 @@ def source_names(
         with torch.no_grad():
             run()
             graph = _Named(graphs[0])
-            with _Sources(graph, functions) as found:
+            found = _Sources(graph, functions)
+            with found:
                 graph.run(*given)
     finally:
         hook.remove()
