@@ -262,6 +262,71 @@ def test_the_command_says_what_an_audit_takes_and_where_it_divides_the_network(
     assert "--classes child,old,young" in wrong.said
 
 
+def test_other_attributes_are_watched_beside_the_sensitive_one() -> None:
+    """Age and gender are different halves of the picture: the change of gender, made with a head
+    that looks at one half, seldom changes the other; the head itself is flipped.
+    """
+    audit = fp.audit_images(people(240), resnet(2), "gender", also=["age"], **FEW)
+    (other,) = audit.to_dict()["change"]["others"]
+    assert other["name"] == "age"
+    assert other["chance"] == pytest.approx(1 / 3)
+    assert other["changed"]["samples"] == 6
+    assert set(other["controls"]) == {"random_signs", "shuffled_labels"}
+    assert "also changes what a head for age sees" in " ".join(audit.to_dict()["sentences"])
+    with pytest.raises(SettingError, match="is the sensitive attribute itself"):
+        fp.audit_images(people(), resnet(2), "gender", also=["gender"])
+    with pytest.raises(SettingError, match="Did you mean 'age'"):
+        fp.audit_images(people(), resnet(2), "gender", also=["agee"])
+
+
+def test_a_change_that_cannot_touch_another_attribute_changes_it_nowhere() -> None:
+    """A trunk that sees nothing but red cannot see another attribute change."""
+    data = pictures()
+    constant = np.where(data.y == 1, np.arange(len(data)) // 4 % 2, -1)
+    both = replace(
+        data, attributes=data.attributes | {"other": ImageAttribute(("a", "b"), constant)}
+    )
+    blind = judging_by(0.0, 1.0)
+    for part in blind.trunk.modules():
+        part.register_forward_hook(lambda _, __, output: output * 0 + 1)
+    audit = fp.audit_images(both, blind, "gender", also=["other"], **FEW)
+    (other,) = audit.to_dict()["change"]["others"]
+    assert other["changed"]["hits"] == 0
+
+
+def test_the_papers_variant_has_plain_gradients_and_forty_steps() -> None:
+    audit = fp.audit_images(
+        people(),
+        resnet(),
+        "gender",
+        target="age",
+        controls=False,
+        variant="paper",
+        settings={"mu": 0.1},
+        faces=4,
+        repair=False,
+        methods=["adf"],
+    )
+    how = audit.settings.search("adf")
+    assert (how.max_iter, how.gradient, how.decay) == (40, "plain", 0.1)
+    for options, words in (
+        ({"variant": "papr"}, "Did you mean 'paper'"),
+        ({"settings": {"stepp": 1}}, "has no setting 'stepp'"),
+        ({"optimizer": "lion"}, "adam or sgd"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            fp.audit_images(people(), resnet(), "gender", **options)  # type: ignore[arg-type]
+
+
+def test_a_detector_can_be_trained_by_sgd_as_in_the_paper() -> None:
+    trained = [
+        fp.audit_images(pictures(), None, "gender", optimizer=name, controls=False, **FEW).detector
+        for name in ("adam", "sgd")
+    ]
+    first, second = (next(one.parameters()) for one in trained)
+    assert not torch.equal(first, second)
+
+
 def test_time_and_memory_are_forecast_in_the_right_size() -> None:
     """What a run takes on this machine lies below, and not far below, what was said."""
     from time import process_time

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fairprobe.audits import images
+from fairprobe.audits import image_stages
 from fairprobe.errors import ModelError
 from fairprobe.images.search import ImageFindings, search_images
 from fairprobe.models import one_thread
@@ -228,7 +228,7 @@ def test_an_interrupted_audit_is_kept_and_says_so(
             raise KeyboardInterrupt
         return search_images(*given, **named)
 
-    monkeypatch.setattr(images, "search_images", interrupted)
+    monkeypatch.setattr(image_stages, "search_images", interrupted)
     answer = audit_images(faces, "--model", "own_faces.py:detector", *FAST, "--out", "run")
     body = json.loads(Path("run/audit.json").read_text(encoding="utf-8"))
     assert answer.code == 130
@@ -246,7 +246,7 @@ def test_an_error_on_the_way_ends_with_2_and_keeps_the_run(
             raise ModelError("The network went away.")
         return search_images(*given, **named)
 
-    monkeypatch.setattr(images, "search_images", failing)
+    monkeypatch.setattr(image_stages, "search_images", failing)
     answer = audit_images(
         faces, "--model", "own_faces.py:detector", *FAST, "--iterations", "20", "--out", "run"
     )
@@ -264,7 +264,7 @@ def test_an_interrupt_before_anything_was_found_leaves_nothing_behind(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(images, "train_detector", interrupted)
+    monkeypatch.setattr(image_stages, "train_detector", interrupted)
     answer = audit_images(faces, "--out", "runs/faces")
     assert (answer.code, answer.said) == (130, "Interrupted; nothing was written.")
     assert list(Path("runs").iterdir()) == []

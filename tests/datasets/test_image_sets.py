@@ -93,6 +93,34 @@ def test_celeba_tells_gender_and_age_and_its_test_part(tmp_path: Path, ending: s
     assert images.messages == ()
 
 
+def test_races_of_celebas_people_come_from_a_file_of_the_users(tmp_path: Path) -> None:
+    root = celeba(tmp_path / "celeba")
+    labels = tmp_path / "race.csv"
+    labels.write_text(
+        "file,race\n000001.jpg,A\nimg_align_celeba/000002.jpg,B\n000003.jpg,\n000004.jpg,A\n"
+    )
+    images = open_images(root, labels=labels)
+    race = images.attributes["race"]
+    assert race.values == ("A", "B")
+    assert race.codes.tolist() == [0, 1, -1, 0, -1, -1]
+    assert "2 of 6 pictures have no row in race.csv." in images.messages
+    (root / "identity_CelebA.txt").write_text(
+        "".join(f"00000{at}.jpg {at // 2}\n" for at in (1, 2, 3))
+    )
+    identities = open_images(root).identities
+    assert identities is not None
+    assert identities.tolist() == [0, 1, 1, -1, -1, -1]
+    labels.write_text("file,race\nnobody.jpg,A\n")
+    with pytest.raises(DataError, match="names none of the pictures"):
+        open_images(root, labels=labels)
+    labels.write_text("file\n000001.jpg\n")
+    with pytest.raises(DataError, match="no column besides 'file'"):
+        open_images(root, labels=labels)
+    labels.write_text("name,race\n000001.jpg,A\n")
+    with pytest.raises(DataError, match="no column 'file'"):
+        open_images(root, labels=labels)
+
+
 def test_celeba_in_the_folders_of_its_publishers(tmp_path: Path) -> None:
     celeba(tmp_path)
     (tmp_path / "Anno").mkdir()

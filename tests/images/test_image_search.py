@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,14 @@ from fairprobe.images.change import (
 from fairprobe.images.detector import small_detector, train_detector
 from fairprobe.images.interpret import image_bias
 from fairprobe.images.measure import recalls
-from fairprobe.images.search import ImageFindings, ImageSearch, Method, search_images
+from fairprobe.images.search import (
+    SETTINGS,
+    ImageFindings,
+    ImageSearch,
+    Method,
+    read_settings,
+    search_images,
+)
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
@@ -227,7 +234,9 @@ def test_rows_of_a_change_and_no_pictures_at_all() -> None:
     [
         (lambda: ChangeSettings(epsilon=0), SettingError),
         (lambda: ChangeSettings(epsilon=0.1, cap=0.05), SettingError),
-        (lambda: ChangeSettings(target="mine"), SettingError),  # type: ignore[arg-type]
+        (lambda: ImageSearch(gradient="raw"), SettingError),  # type: ignore[arg-type]
+        (lambda: read_settings({"stepp": 1}), SettingError),
+        (lambda: read_settings({"mu": "a lot"}), SettingError),
         (lambda: sensitive_change(network(), pictures(2), batch=0), SettingError),
         (lambda: sensitive_change(network(), pictures(2)[0]), DataError),
         (lambda: sensitive_change(network(), pictures(2).astype(np.float32)), DataError),
@@ -444,22 +453,27 @@ def objective(net: Small, method: Method, x: Tensor, other: Tensor, watched: Ten
     )
 
 
+@pytest.mark.parametrize("gradient", ["unit", "plain"])
 @pytest.mark.parametrize("method", GUIDED)
-def test_the_first_step_goes_along_the_gradient_of_the_methods_objective(method: Method) -> None:
+def test_the_first_step_goes_along_the_gradient_of_the_methods_objective(
+    method: Method, gradient: Any
+) -> None:
+    """Plain, as printed, the step is 0.15 times the gradient itself."""
     net = network(activation=nn.Sigmoid, seed=3)
     images = np.clip(pictures(3, seed=2), 60, 190)
     change = change_of(images, 0.1)
     layer = LayerBias("second", np.where(np.arange(12) < 5, 1.0, 0.0), np.ones(12))
     tried: list[Tensor] = []
     hook = net.register_forward_pre_hook(lambda _, given: tried.append(given[0].detach().clone()))
-    how = ImageSearch(method=method, max_iter=1, random_share=0)
+    how = ImageSearch(method=method, max_iter=1, random_share=0, gradient=gradient)
     found = search_images(
         net, images, change, how, bias=NeuronBias((layer,), 3), rng=np.random.default_rng(0)
     )
     hook.remove()
     assert len(found) == 0  # all three walked
     moved = (tried[-1][:3] - torch.from_numpy(as_numbers(images))).double()
-    np.testing.assert_allclose(moved.flatten(1).norm(dim=1), 0.15, rtol=1e-4)
+    if gradient == "unit":
+        np.testing.assert_allclose(moved.flatten(1).norm(dim=1), 0.15, rtol=1e-4)
 
     exact, watched = copy.deepcopy(net).double(), torch.from_numpy(layer.difference)
     x = torch.from_numpy(as_numbers(images)).double()
@@ -484,6 +498,19 @@ def test_the_first_step_goes_along_the_gradient_of_the_methods_objective(method:
         expected = torch.where(slopes[0].sign() == slopes[1].sign(), expected, 0)
     cosine = F.cosine_similarity(moved.flatten(1), expected.detach().flatten(1))
     assert float(cosine.min()) > 0.999
+    if gradient == "plain":
+        wanted = (x + 0.15 * expected).clamp(0, 1) - x
+        np.testing.assert_allclose(moved, wanted.detach(), atol=1e-5, rtol=1e-2)
+
+
+def test_settings_of_a_search_have_the_names_and_letters_of_the_paper() -> None:
+    assert read_settings({"mu": "0.2", "p_r": 0.1, "max_iter_g": "40", "gradient": "plain"}) == {
+        "momentum": 0.2,
+        "random_share": 0.1,
+        "max_iter": 40,
+        "gradient": "plain",
+    }
+    assert {each.name for each in fields(ImageSearch)} - SETTINGS.keys() == {"method", "batch"}
 
 
 def test_momentum_remembers_the_steps_before() -> None:

@@ -16,8 +16,8 @@ from fairprobe.datasets.cache import FACES_AND_OTHERS, FAIRFACE, placed
 from fairprobe.datasets.image_layouts.fairface import RACES
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import to_dict
-from fairprobe.errors import DataError, StorageError
-from fairprobe.papers import insidebias, insidebias_faces, neuronfair_images, paper
+from fairprobe.errors import DataError, SettingError, StorageError
+from fairprobe.papers import catalogue, insidebias, insidebias_faces, neuronfair_images, paper
 from fairprobe.papers.base import Plan, Scale
 from fairprobe.papers.insidebias import ColoredMNIST, Samples
 from fairprobe.papers.insidebias_faces import (
@@ -300,6 +300,46 @@ def small_audits(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return audit_images(*args, **{**options, "faces": 6, "iterations": 5})
 
     monkeypatch.setattr(neuronfair_images, "audit_images", short)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_audits")
+def test_tables_10_and_11_take_any_faces_and_trunk(tmp_path: Path) -> None:
+    faces_file(tmp_path / "own.npz", each=6, others=60)
+    plan = Plan(scale="quick", options={"faces": str(tmp_path / "own.npz"), "variant": "paper"})
+    ((job,),) = Table10().stages(plan)
+    ((usual,),) = Table10().stages(Plan(scale="quick"))
+    assert job.id.startswith(f"{usual.id}-")
+    assert "options" not in usual.settings
+    found = neuronfair_images.look(job.settings, {})
+    assert found.source == "own.npz"
+    assert found.numbers["other"]["change"][""] is not None
+    outcome = Outcome({job.id: to_dict(found)}, {}, {})
+    text = markdown(Table10().document(plan, outcome))
+    assert f"Run with faces = {tmp_path / 'own.npz'}, variant = paper." in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"trunk": "vgg17"}, "Did you mean 'vgg16'"),
+        ({"size": "large"}, "whole number of pixels"),
+        ({"others": "imagenet"}, "need a folder of faces"),
+        ({"optimizer": "lion"}, "adam or sgd"),
+        ({"variant": "papr"}, "Did you mean 'paper'"),
+        ({"weights": "w.safetensors"}, "Weights need a trunk"),
+    ],
+)
+def test_options_that_no_job_could_take_are_refused(options: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        Table10().stages(Plan(options=options))
+
+
+def test_options_of_an_experiment_are_known_by_name(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match=r"has no option 'face'\. Did you mean 'faces'"):
+        catalogue.experiment("neuronfair-table10", tmp_path, options={"face": "x"})
+    with pytest.raises(SettingError, match=r"has no option 'faces'\. It has none"):
+        catalogue.experiment("neuronfair-table4", tmp_path, options={"faces": "x"})
 
 
 @pytest.mark.usefixtures("small_audits")

@@ -34,6 +34,7 @@ from fairprobe.documents.images import (
     Label,
     LayerReaction,
     MeanDocument,
+    OtherChanged,
     PairLabels,
     PairPictures,
     PartsDocument,
@@ -192,6 +193,16 @@ def _change(audit: ImageAudit) -> ChangeDocument:
         faces=len(audit.rows),
         **msgspec.structs.asdict(_flips(audit, OWN)),
         controls={key: _flips(audit, key) for key in CHANGES if key in audit.changes},
+        others=[
+            OtherChanged(
+                name=name,
+                head=_recognition(one.recalls),
+                chance=1 / len(one.recalls.rates),
+                changed=_rate(one.changed[OWN]),
+                controls={key: _rate(one.changed[key]) for key in CHANGES if key in one.changed},
+            )
+            for name, one in audit.others.items()
+        ],
     )
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from fairprobe.audits.image_forecast import Forecast
 from fairprobe.errors import SettingError, suggest
 from fairprobe.images.change import ChangeSettings
+from fairprobe.images.detector import ON_DETECTORS, PAPERS_TRAINING
 from fairprobe.images.interpret import By
 from fairprobe.images.parts import Parts
-from fairprobe.images.search import ImageSearch
+from fairprobe.images.search import PAPER, ImageSearch, read_settings
+from fairprobe.networks import Training
 
+VARIANTS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
 IMAGE_METHODS: tuple[Literal["neuronfair", "adf", "eidig"], ...] = ("neuronfair", "adf", "eidig")
 
 
@@ -24,6 +28,15 @@ class Expected:
     name: str
     parts: Parts
     forecast: Forecast
+
+
+def search_settings(variant: str, given: Mapping[str, object]) -> dict[str, Any]:
+    """The settings of a search that differ from the defaults."""
+    if variant not in VARIANTS:
+        raise SettingError(
+            f"There is no variant '{variant}' of a search in pictures.{suggest(variant, VARIANTS)}"
+        )
+    return VARIANTS[variant] | read_settings(given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +53,10 @@ class ImageAuditSettings:
     by: By = "position"
     repair: bool = True
     controls: bool = True
+    optimizer: Literal["adam", "sgd"] = "adam"
+    also: tuple[str, ...] = ()
+    """Other attributes, of which it is measured whether Δ_sens changes them as well."""
+    search_settings: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.methods:
@@ -58,6 +75,8 @@ class ImageAuditSettings:
             raise SettingError(
                 f"A neuron of a convolution is a position or a channel; got '{self.by}'."
             )
+        if self.optimizer not in ("adam", "sgd"):
+            raise SettingError(f"A detector is trained by adam or sgd; got '{self.optimizer}'.")
         self.change, self.search(self.methods[0])  # they check their own settings
 
     @property
@@ -65,4 +84,9 @@ class ImageAuditSettings:
         return ChangeSettings(epsilon=self.epsilon, cap=self.cap, smallest=self.smallest)
 
     def search(self, method: str) -> ImageSearch:
-        return ImageSearch(method=method, step=self.step, max_iter=self.iterations)  # type: ignore[arg-type]
+        given = {"step": self.step, "max_iter": self.iterations} | self.search_settings
+        return ImageSearch(method=method, **given)  # type: ignore[arg-type]
+
+    @property
+    def training(self) -> Training:
+        return PAPERS_TRAINING if self.optimizer == "sgd" else ON_DETECTORS

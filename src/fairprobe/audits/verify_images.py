@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -190,7 +190,7 @@ def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
             check_unpacked(path, sum(entry.file_size for entry in packed.infolist()))
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in stored.files}
-    except (BadZipFile, *DAMAGED) as error:
-        if isinstance(error, StorageError):
-            raise
+    except StorageError:
+        raise
+    except DAMAGED as error:
         raise StorageError(f"{path} cannot be read: {error}. Run the audit again.") from error

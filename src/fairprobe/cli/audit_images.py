@@ -46,6 +46,18 @@ TARGET = (
     "The attribute that the classifier should say (age, smiling), instead of face or no face; other"
     " than the sensitive one."
 )
+SET = (
+    "A setting of the search, by its name or the paper's letter: step, max_iter, momentum (mu),"
+    " random_share (p_r), r_step, gradient. May be given several times."
+)
+ALSO = (
+    "Other attributes, separated by commas: whether the change of the sensitive one changes them as"
+    " well."
+)
+LABELS = (
+    "CSV with the column file and a column for each further attribute of a folder's pictures, such"
+    " as the race of CelebA's people."
+)
 CLASSES = "The names of the network's outputs in their order, separated by commas."
 TRUNK = "The name of its trunk: its output is what the attribute is learned from."
 HEAD = "The name of its head: what it gets is what the attribute is learned from."
@@ -130,6 +142,23 @@ def audit_images(
         int, typer.Option(help="Search steps per face.", rich_help_panel=SEARCH)
     ] = 20,
     by: Annotated[str, typer.Option(help=BY, rich_help_panel=SEARCH)] = "position",
+    variant: Annotated[
+        str,
+        typer.Option(
+            help="default, or paper: plain gradients and 40 iterations, as printed.",
+            rich_help_panel=SEARCH,
+        ),
+    ] = "default",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help=SET, metavar="NAME=VALUE", rich_help_panel=SEARCH),
+    ] = None,
+    also: Annotated[str, typer.Option(help=ALSO, rich_help_panel=SEARCH)] = "",
+    labels: Annotated[Path | None, typer.Option(help=LABELS)] = None,
+    optimizer: Annotated[
+        str,
+        typer.Option(help="What trains a detector here: adam, or sgd as in the paper."),
+    ] = "adam",
     repair: Annotated[
         bool,
         typer.Option("--repair/--no-repair", help="Retrain with the findings, and measure again."),
@@ -175,6 +204,7 @@ def audit_images(
         from fairprobe.audits import images
         from fairprobe.audits.base import RunFolder
         from fairprobe.present.image_sentences import expected_lines
+        from fairprobe.search.settings import parsed
 
         name = f"{data.name.split('.')[0] or 'images'}-{sensitive}"
         folder = out or Path("runs") / name.replace("/", "-").replace("\\", "-")
@@ -213,6 +243,11 @@ def audit_images(
                     by=by,  # type: ignore[arg-type]
                     repair=repair,
                     controls=controls,
+                    variant=variant,  # type: ignore[arg-type]  # checked there
+                    settings=parsed(set_ or []),
+                    optimizer=optimizer,  # type: ignore[arg-type]
+                    also=split(also),
+                    labels=labels,
                     seed=seed,
                     progress=on_stage,
                     expect=expect,

@@ -84,6 +84,13 @@ def experiment(
         typer.Option(
             help="For neuronfair-table5: the time limit of each search.",
             show_default="500, quick: 10",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="An option of the experiment; for NeuronFair's tables 10 and 11: faces, others,"
+            " trunk, weights, size, labels, variant, optimizer. May be given several times.",
         ),
     ] = None,
     quiet: Quiet = False,
@@ -101,11 +108,15 @@ def experiment(
       fairprobe experiment neuronfair-table4 --scale full --workers 2 --out results
 
       fairprobe experiment distrofair-table6 --run camvid=runs/street --out results
+
+      fairprobe experiment neuronfair-table10 --scale full --set faces=CelebA --set others=imagenet
+      --set trunk=vgg16 --set size=64
     """
     with report_errors():
         from os import cpu_count
 
         from fairprobe.papers import catalogue
+        from fairprobe.search.settings import parsed
 
         if workers is not None and cluster is not None:
             raise SettingError(
@@ -124,6 +135,7 @@ def experiment(
                     cluster=cluster,
                     runs=run or (),
                     seconds=seconds,
+                    options=parsed(set_ or []),
                     progress=lambda at: tell("Running jobs", at.done, at.total, str(at)),
                 )
         except KeyboardInterrupt:

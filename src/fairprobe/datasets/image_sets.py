@@ -22,7 +22,7 @@ from fairprobe.datasets.image_layouts import (
     npz,
     utkface,
 )
-from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing
+from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing, with_labels
 from fairprobe.datasets.image_layouts.npz import FACE_CLASSES
 from fairprobe.datasets.pictures import (
     MOST_BYTES,
@@ -101,6 +101,7 @@ def open_images(
     others: Path | str | None = None,
     size: int | None = None,
     limit: int | None = None,
+    labels: Path | str | None = None,
     seed: int = 0,
 ) -> ImageSet:
     """The pictures of a folder or an `.npz`, and those in the class folders of `others`, which show
@@ -108,7 +109,9 @@ def open_images(
 
     With `size` every picture becomes a square of so many pixels. Without it, faces that do not have
     the faces' most common size are left out, and other pictures are resized to it. With `limit` at
-    most so many pictures are drawn by the seed, the same share of each class.
+    most so many pictures are drawn by the seed, the same share of each class. `labels` is a CSV
+    with the column `file` and a column for each further attribute, such as the race of CelebA's
+    people.
     """
     if size is not None and not SMALLEST <= size <= LARGEST:
         raise SettingError(f"The size must be from {SMALLEST} to {LARGEST} pixels; got {size}.")
@@ -122,7 +125,15 @@ def open_images(
             f"There is no folder {others}. Expected class folders with pictures without a face."
         )
     share = limit if others is None or limit is None else max(1, limit // 2)
-    faces = (_folder if source.is_dir() else _file)(source, size, share, rng)
+    if source.is_dir():
+        faces = _folder(source, size, share, rng, labels)
+    elif labels is None:
+        faces = _file(source, size, share, rng)
+    else:
+        raise SettingError(
+            f"Labels belong to a folder of pictures; {source} is a file. Put them into it as"
+            " arrays."
+        )
     if others is not None:
         faces = _joined(faces, _others(Path(others), size, share, faces, rng))
     return _tidy(faces)
@@ -131,7 +142,13 @@ def open_images(
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def _folder(root: Path, size: int | None, limit: int | None, rng: np.random.Generator) -> ImageSet:
+def _folder(
+    root: Path,
+    size: int | None,
+    limit: int | None,
+    rng: np.random.Generator,
+    labels: Path | str | None,
+) -> ImageSet:
     listing = next(filter(None, (layout.listing(root) for layout in LAYOUTS)), None)
     if listing is None:
         raise DataError(
@@ -140,6 +157,8 @@ def _folder(root: Path, size: int | None, limit: int | None, rng: np.random.Gene
             " (lfw_attributes.txt, or male_names.txt and female_names.txt), UTKFace (pictures named"
             " age_gender_race_date.jpg), and .npz files."
         )
+    if labels is not None:
+        listing = with_labels(listing, root, Path(labels))
     return _read(root, listing, size, limit, rng, of_class=1)
 
 

@@ -195,6 +195,18 @@ class Flips(Document, frozen=True, kw_only=True):
     seen_by_independent: RateDocument | None
 
 
+class OtherChanged(Document, frozen=True, kw_only=True):
+    """Another attribute than the sensitive one, as a head on the trunk sees it: how well, and how
+    often the change of the sensitive attribute and the control changes change it.
+    """
+
+    name: str
+    head: Recognition
+    chance: Share
+    changed: RateDocument
+    controls: dict[ControlChange, RateDocument]
+
+
 class ChangeDocument(Flips, frozen=True, kw_only=True):
     """The change of the attribute, Δ_sens, and the control changes."""
 
@@ -203,6 +215,7 @@ class ChangeDocument(Flips, frozen=True, kw_only=True):
     smallest: bool
     faces: Count
     controls: dict[ControlChange, Flips]
+    others: list[OtherChanged] = msgspec.field(default_factory=list)
 
 
 class LayerReaction(Document, frozen=True, kw_only=True):

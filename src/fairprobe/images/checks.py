@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,18 @@ def auditable(data: ImageSet, sensitive: str, *, needs_others: bool) -> ImageSet
     data = _without_rare_values(data, sensitive)
     _check_faces(data, sensitive, needs_others=needs_others)
     return data
+
+
+def check_others(data: ImageSet, sensitive: str, others: Sequence[str]) -> None:
+    """Refuse other attributes that cannot be measured beside the sensitive one."""
+    for name in others:
+        if name == sensitive:
+            raise SettingError(
+                f"'{name}' is the sensitive attribute itself. Name other attributes that its change"
+                " may change as well, or none."
+            )
+        _check_attribute(data, name)
+        _check_faces(data, name, needs_others=False)
 
 
 def _check_attribute(data: ImageSet, sensitive: str) -> None:

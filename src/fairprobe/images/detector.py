@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ SMALL_WIDTHS = (16, 16, 32, 32, 64, 64)  # maps of the six convolutions; a pooli
 POOLED = 4
 SMALLEST = 8  # pixels: three poolings must leave something
 ON_DETECTORS = Training(batch=64, epochs=12, patience=None)
+PAPERS_TRAINING = replace(ON_DETECTORS, optimizer="sgd", learning_rate=0.01)
 
 
 class Detector(nn.Module):

@@ -11,7 +11,8 @@ those of `fairprobe.search.methods`; here is what pictures need besides.
 
 Deliberate choices:
 - "No sign, step 0.15" needs a norm: the direction has an L2 length of 1 for each picture. Raw
-  gradients explode (NeuronFair) or vanish.
+  gradients explode (NeuronFair) or vanish. `gradient="plain"` takes them as they are, as printed;
+  with 40 iterations that is the variant `PAPER`.
 - The gradients of a pair are brought to a common length of 1 before they enter the momentum: raw
   ones differ by orders of magnitude.
 - A dead neuron has no derivative. A zero gradient, or no agreement at all, means a random
@@ -29,11 +30,11 @@ Deliberate choices:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from time import perf_counter
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.datasets.pictures import Bytes
-from fairprobe.errors import FairprobeError, ModelError, SettingError
+from fairprobe.errors import FairprobeError, ModelError, SettingError, suggest
 from fairprobe.images.change import (
     Change,
     as_bytes,
@@ -57,6 +58,7 @@ from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images
 from fairprobe.search.gradients import agreement, with_momentum
 from fairprobe.search.methods import adf, eidig, neuronfair
+from fairprobe.search.settings import Setting
 
 Method = Literal["neuronfair", "adf", "eidig", "random"]
 MOMENTUM: dict[Method, float] = {
@@ -68,6 +70,16 @@ MOMENTUM: dict[Method, float] = {
 COTANGENTS: dict[str, Callable[[Tensor], Tensor]] = {  # by the probabilities
     "adf": partial(adf.cotangent, exact=True),
     "eidig": partial(eidig.cotangent, exact=True),
+}
+# As printed: the gradients as they are, 40 iterations.
+PAPER: dict[str, Any] = {"max_iter": 40, "gradient": "plain"}
+SETTINGS = {  # what `--set` knows, with the letters of the paper
+    "step": ("how far a picture moves in one step; its L2 length with unit gradients", ()),
+    "max_iter": ("steps of each face", ("max_iter_g",)),
+    "momentum": ("how much of the last gradient is kept; each method has its own", ("mu",)),
+    "random_share": ("NeuronFair: neurons that are watched besides the biased ones", ("p_r",)),
+    "r_step": ("NeuronFair: steps after which other ones are drawn", ()),
+    "gradient": ("unit: of length 1 for each picture; plain: as it is", ()),
 }
 # of the logits' size: closer ones may change places when the same picture is in another batch
 CERTAIN = 1e-5
@@ -85,6 +97,7 @@ class ImageSearch:
     momentum: float | None = None
     random_share: float = 0.05
     r_step: int = 10
+    gradient: Literal["unit", "plain"] = "unit"
     batch: int = 64
 
     def __post_init__(self) -> None:
@@ -92,6 +105,8 @@ class ImageSearch:
             raise SettingError(
                 f"The method must be one of {', '.join(get_args(Method))}; got '{self.method}'."
             )
+        if self.gradient not in ("unit", "plain"):
+            raise SettingError(f"The gradient must be unit or plain; got '{self.gradient}'.")
         if not 0 < self.step < float("inf"):
             raise SettingError(f"The step must be positive, such as 0.15; got {self.step:g}.")
         if self.max_iter < 0 or min(self.r_step, self.batch) < 1:
@@ -352,7 +367,9 @@ class _Run:
                 objective, slope = logits, _by_logits(COTANGENTS[self.how.method], logits.detach())
             if not objective.requires_grad:  # nothing here depends on the pixels
                 return differs, torch.zeros_like(pair)
-            slope = _by_pair(slope, scaled).to(objective.dtype)
+            if self.how.gradient == "unit":
+                slope = _by_pair(slope, scaled)
+            slope = slope.to(objective.dtype)
             (gradient,) = torch.autograd.grad(
                 objective, z, slope, allow_unused=True, materialize_grads=True
             )
@@ -379,14 +396,21 @@ class _Run:
     def direction(
         self, walkers: _Walkers, gradients: Tensor | None, rng: np.random.Generator
     ) -> Tensor:
-        """(n, …) where to go, of length 1 for each picture; `gradients` are (2, n, …)."""
+        """(n, …) where to go, of length 1 for each picture unless gradients are plain; `gradients`
+        are (2, n, …).
+        """
         if gradients is None:
             return _random(walkers.start, rng)
-        fresh = _unit(gradients.transpose(0, 1))
+        is_unit = self.how.gradient == "unit"
+        fresh = gradients.transpose(0, 1)
+        fresh = _unit(fresh) if is_unit else torch.nan_to_num(fresh, nan=0.0)
         if self.how.decay:
             fresh = with_momentum(walkers.memory, "gradients", fresh, self.how.decay)
         mine, other = fresh[:, 0], fresh[:, 1]
-        total = _unit(mine + other if self.layer is not None else agreement(mine, other)[1])
+        total = mine + other if self.layer is not None else agreement(mine, other)[1]
+        if not is_unit:
+            return total
+        total = _unit(total)
         stalled = total.flatten(1).abs().amax(dim=1) == 0
         if stalled.any():
             total[stalled] = _random(total[stalled], rng)
@@ -408,6 +432,21 @@ class _Run:
             seconds=perf_counter() - self.start,
             stopped=stopped,
         )
+
+
+def read_settings(given: Mapping[str, object]) -> dict[str, Any]:
+    """Settings of a search by name or by the letter of the paper, as `ImageSearch` takes them."""
+    defaults = {each.name: each.default for each in fields(ImageSearch)}
+    letters = {letter: name for name, (_, own) in SETTINGS.items() for letter in own}
+    found = {}
+    for key, value in given.items():
+        name = letters.get(key, key)
+        if name not in SETTINGS:
+            raise SettingError(
+                f"A search in pictures has no setting '{key}'.{suggest(key, [*SETTINGS, *letters])}"
+            )
+        found[name] = Setting(name, defaults[name], SETTINGS[name][0]).read(value)
+    return found
 
 
 def differs_beyond_rounding(logits: Tensor) -> Tensor:

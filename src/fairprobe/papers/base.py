@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import ClassVar, Literal, TypeAlias
 
@@ -58,6 +59,7 @@ class Plan:
     fetched: frozenset[str] = frozenset({"adult", "german", "bank", "compas"})
     runs: tuple[str, ...] = ()  # folders of runs, for experiments that are made from them
     seconds: float | None = None  # of each search that has a time limit, instead of the scale's
+    options: Mapping[str, str] = field(default_factory=dict)  # what the experiment's `options` name
 
     def __post_init__(self) -> None:
         if self.scale not in SCALES:
@@ -95,6 +97,7 @@ class Experiment(ABC):
     rows: ClassVar[Row] = "subject"
     from_runs: ClassVar[bool] = False  # it has no jobs, but needs runs that exist
     is_timed: ClassVar[bool] = False  # its searches have a time limit, which a plan can change
+    options: ClassVar[Mapping[str, str]] = {}  # what `--set` may change: name and explanation
 
     @abstractmethod
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:

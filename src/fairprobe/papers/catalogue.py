@@ -4,7 +4,7 @@ JSON.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,6 +87,7 @@ def experiment(
     cluster: str | None = None,
     runs: Sequence[str] = (),
     seconds: float | None = None,
+    options: Mapping[str, str] | None = None,
     progress: OnJob | None = None,
 ) -> Finished:
     """Run an experiment and write its table into the folder. An interrupted run continues where it
@@ -95,6 +96,8 @@ def experiment(
     Experiments may share a folder: a search that two tables need is done once. DistroFair's tables
     are made from `runs`, folders that `fairprobe scenes` wrote, or NAME=FOLDER. `seconds` changes
     the time limit of searches that have one.
+    are made from `runs`, folders that `fairprobe scenes` wrote, or NAME=FOLDER. `options` change
+    what the experiment's own `options` name, such as the faces of NeuronFair's tables 10 and 11.
     """
     if name not in EXPERIMENTS:
         raise SettingError(f"There is no experiment '{name}'.{suggest(name, tuple(EXPERIMENTS))}")
@@ -109,6 +112,12 @@ def experiment(
     if seconds is not None and not chosen.is_timed:
         timed = ", ".join(one.name for one in EXPERIMENTS.values() if one.is_timed)
         raise SettingError(f"{name} has no time limit; only {timed} has. Leave --seconds out.")
+    for option in options or {}:
+        if option not in chosen.options:
+            raise SettingError(
+                f"{name} has no option '{option}'."
+                + (suggest(option, chosen.options) if chosen.options else " It has none.")
+            )
     fetched = frozenset(entry.name for entry in datasets.catalogue() if entry.available)
     plan = Plan(
         scale=scale,  # type: ignore[arg-type]  # checked there
@@ -117,6 +126,7 @@ def experiment(
         fetched=fetched,
         runs=tuple(runs),
         seconds=seconds,
+        options=dict(options or {}),
     )
     stages = chosen.stages(plan)
     outcome = run(stages, Path(folder), workers=workers, cluster=cluster, progress=progress)

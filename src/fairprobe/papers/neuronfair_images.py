@@ -2,26 +2,32 @@
 them, each number beside its controls.
 
 The paper's faces and detectors are not ours, so its numbers stand in rows of their own: CelebA and
-LFW against ImageNet, with VGG16 and ResNet50. Both tables are made of the same jobs.
+LFW against ImageNet, with VGG16 and ResNet50. Whoever has those data names them, with a trunk
+(`--set faces=… --set others=… --set trunk=vgg16`). Both tables are made of the same jobs.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from math import nan
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fairprobe.arrays import Ints
+from fairprobe.audits.image_settings import ImageAuditSettings, search_settings
 from fairprobe.audits.images import ImageAudit, audit_images
 from fairprobe.datasets.cache import FACES_AND_OTHERS, placed
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import Document
 from fairprobe.documents.experiment import Measure
-from fairprobe.documents.images import Found
-from fairprobe.errors import DataError
+from fairprobe.documents.images import Found, OtherChanged
+from fairprobe.errors import DataError, SettingError
 from fairprobe.images.measure import people
+from fairprobe.images.models import DetectorSource
 from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
 from fairprobe.papers import paper
 from fairprobe.papers.base import Experiment, Plan
@@ -62,11 +68,23 @@ class DetectorResult(Document, frozen=True, kw_only=True):
 def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     """Audit a face detector with all controls, and retrain it with each method's IDIs."""
     del inputs
-    source = placed(FACES_AND_OTHERS)
+    given: Mapping[str, str] = settings.get("options") or {}
+    source = Path(given["faces"]) if "faces" in given else placed(FACES_AND_OTHERS)
+    data = open_images(
+        source,
+        others=given.get("others"),
+        size=int(given["size"]) if "size" in given else None,
+        labels=given.get("labels"),
+        limit=settings["limit"],
+    )
     audited = audit_images(
-        open_images(source, limit=settings["limit"]),
-        None,
+        data,
+        given.get("trunk"),
         settings["sensitive"],
+        weights=given.get("weights"),
+        variant=given.get("variant", "default"),  # type: ignore[arg-type]
+        optimizer=given.get("optimizer", "adam"),  # type: ignore[arg-type]
+        also=[name for name in SENSITIVE if name in data.attributes and _is_other(name, settings)],
         faces=settings["faces"],
         seed=settings["seed"],
         repair=False,
@@ -89,9 +107,11 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     add("detector", {"accuracy": document.detector.accuracy.estimate})
     for name, network in (("head", attribute.head), ("independent", attribute.independent)):
         add(name, {"balanced": None if network is None else network.balanced_accuracy})
-    add("change", {"flips": change.flips.estimate})
+    add("change", {"flips": change.flips.estimate, "other": _other(change.others)})
     for variant, control in change.controls.items():
-        add("change", {"flips": control.flips.estimate}, variant)
+        others = [one.controls[variant].estimate for one in change.others]
+        other = max(others, default=None)
+        add("change", {"flips": control.flips.estimate, "other": other}, variant)
     for one in document.generation:
         add(one.method, {"milliseconds": one.ms_an_image, **_generated(one, one.seeds)})
         for variant, found in one.controls.items():
@@ -99,6 +119,15 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     for name, state in retrained(audited).items():
         add(name, state)
     return result
+
+
+def _is_other(name: str, settings: Plain) -> bool:
+    return bool(name != settings["sensitive"])
+
+
+def _other(others: Sequence[OtherChanged]) -> float | None:
+    """The share of faces in which Δ_sens changes the other attribute as well."""
+    return max((one.changed.estimate for one in others), default=None)
 
 
 def retrained(audited: ImageAudit) -> dict[str, Numbers]:
@@ -181,6 +210,16 @@ class Images(Experiment):
     )
     quick = "gender alone, 1,000 pictures, 60 faces, one repeat."
     rows = "variant"
+    options: ClassVar[Mapping[str, str]] = {
+        "faces": "a folder of faces (CelebA, LFW, FairFace, UTKFace, DiveFace) or an .npz",
+        "others": "class folders of pictures without a face, as in ImageNet",
+        "trunk": "vgg16 or resnet50 instead of the small trunk",
+        "weights": "safetensors of pretrained weights for the trunk",
+        "size": "resize all pictures to a square of so many pixels; the paper's are 64",
+        "labels": "a CSV with more attributes, such as the race of CelebA's people",
+        "variant": "paper: plain gradients and 40 iterations, as printed",
+        "optimizer": "sgd, as in the paper, instead of adam",
+    }
     titles: ClassVar[Mapping[str, str]] = {
         OURS: "FairFace and CIFAR-10",
         "celeba_imagenet": "paper: CelebA and ImageNet, VGG16",
@@ -211,7 +250,7 @@ class Images(Experiment):
                 values=tuple(
                     nan if value is None else float(value)
                     for result in outcome.read(jobs, DetectorResult)
-                    for value in [result.numbers[one.key][method][variant]]
+                    for value in [result.numbers.get(one.key, {}).get(method, {}).get(variant)]
                 ),
                 failed=outcome.failure(jobs),
             )
@@ -237,24 +276,48 @@ class Images(Experiment):
         jobs = [job for some in _jobs(plan).values() for job in some]
         results = outcome.read(jobs, DetectorResult)
         messages = dict.fromkeys(message for one in results for message in one.messages)
-        return (DIFFERENCE, *self.remarks, *messages)
+        first = _given(plan) if plan.options else DIFFERENCE
+        return (first, *self.remarks, *messages)
+
+
+def _given(plan: Plan) -> str:
+    """What a user's own options are, for the notes."""
+    return f"Run with {', '.join(f'{name} = {value}' for name, value in plan.options.items())}."
 
 
 def _jobs(plan: Plan) -> dict[str, list[Job]]:
     """The repeats for each attribute."""
+    _check(plan.options)
+    chosen = json.dumps(dict(plan.options), sort_keys=True)
+    own = f"-{sha256(chosen.encode()).hexdigest()[:8]}" if plan.options else ""
+    extra: dict[str, Any] = {"options": dict(plan.options)} if plan.options else {}
     attributes, repeats = (SENSITIVE, plan.repeats) if plan.is_full else (SENSITIVE[:1], 1)
     size = {"limit": None, "faces": 250} if plan.is_full else {"limit": 1_000, "faces": 60}
     return {
         sensitive: [
             Job(
-                id=f"images-{plan.scale}-{sensitive}-{number}",
+                id=f"images-{plan.scale}-{sensitive}-{number}{own}",
                 work=f"{__name__}:look",
-                settings={"sensitive": sensitive, "seed": plan.seed + number, **size},
+                settings={"sensitive": sensitive, "seed": plan.seed + number, **size, **extra},
             )
             for number in range(repeats)
         ]
         for sensitive in attributes
     }
+
+
+def _check(options: Mapping[str, str]) -> None:
+    """Refuse options that no job could take, before one begins."""
+    size = options.get("size", "64")
+    if not size.isdecimal():
+        raise SettingError(f"The option size is a whole number of pixels; got '{size}'.")
+    if "faces" not in options and {"others", "labels"} & options.keys():
+        raise SettingError("The options others and labels need a folder of faces: --set faces=…")
+    DetectorSource(model=options.get("trunk"), weights=options.get("weights")).check()
+    ImageAuditSettings(
+        optimizer=options.get("optimizer", "adam"),  # type: ignore[arg-type]
+        search_settings=search_settings(options.get("variant", "default"), {}),
+    )
 
 
 class Table10(Images):
@@ -310,6 +373,13 @@ class Table10(Images):
         ),
         Measure("balanced", "Balanced accuracy for the attribute", "share"),
         Measure("flips", "Faces whose attribute Δ flips, for the head", "share"),
+        Measure(
+            "other",
+            "Faces in which Δ also changes the other attribute",
+            "share",
+            "As a second head on the trunk sees it: race where Δ is of gender, gender where it is"
+            " of race.",
+        ),
     )
     places: ClassVar[Places] = {
         **dict.fromkeys(
@@ -323,6 +393,7 @@ class Table10(Images):
         "accuracy": (("detector", ""),),
         "balanced": (("head", ""), ("independent", "")),
         "flips": (("change", ""), ("change", SIGNS)),
+        "other": (("change", ""), ("change", SIGNS)),
     }
     remarks = (
         "The paper counts a pair if the detector's verdict changes. Where its search ended, the"

@@ -189,6 +189,14 @@ def _change(document: ImagesDocument) -> list[str]:
         f" {ratio(chance)}); the change of it (Δ_sens) flips that opinion in {_percent(flips)} of"
         f" {count(flips.samples)} faces."
     ]
+    for other in document.change.others:
+        control = other.controls.get("random_signs")
+        beside = "" if control is None else f" (noise of the same size: {_percent(control)})"
+        said.append(
+            f"The change of {name} also changes what a head for {other.name} sees, in"
+            f" {_percent(other.changed)} of the faces{beside}; that head has a balanced accuracy of"
+            f" {ratio(other.head.balanced_accuracy)} (chance {ratio(other.chance)})."
+        )
     if head <= chance * 1.1:
         said.append(
             f"The head hardly recognizes {name}, so a change that flips it says little about it."

@@ -99,11 +99,30 @@ def attribute_table(document: ImagesDocument) -> Table:
 
 
 def change_table(document: ImagesDocument) -> Table:
-    """The attribute change beside the control changes."""
+    """The attribute change beside the control changes, and whether they change other attributes as
+    well.
+    """
+    others = document.change.others
+    changed = {
+        OWN: [other.changed for other in others],
+        **{title: [other.controls.get(key) for other in others] for key, title in CHANGES.items()},
+    }
     return Table(
-        ("change", "flips its head", "seen by an independent network", "L2, mean"),
+        (
+            "change",
+            "flips its head",
+            "seen by an independent network",
+            "L2, mean",
+            *(f"changes {other.name} as well" for other in others),
+        ),
         [
-            (name, _cell(one.flips), _cell(one.seen_by_independent), _mean(one.l2))
+            (
+                name,
+                _cell(one.flips),
+                _cell(one.seen_by_independent),
+                _mean(one.l2),
+                *map(_cell, changed[name]),
+            )
             for name, one in beside(document.change, document.change.controls)
         ],
     )

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -68,6 +68,39 @@ def coded(words: Sequence[object], values: Sequence[str] = ()) -> ImageAttribute
     names = tuple(values) or tuple(sorted({text for text in texts if text}))
     places = {name: at for at, name in enumerate(names)}
     return ImageAttribute(names, np.array([places.get(text, -1) for text in texts], dtype=np.int64))
+
+
+def with_labels(listing: Listing, root: Path, path: Path) -> Listing:
+    """More attributes of the pictures, from a CSV with the column `file` (a picture's name, or its
+    path below the folder) and a column for each attribute; an empty cell is unknown.
+    """
+    frame = table(path, ["file"])
+    names = [str(name) for name in frame.columns if name != "file"]
+    if not names:
+        raise DataError(f"{path} has no column besides 'file'. Expected one for each attribute.")
+    rows: dict[str, int] = {}
+    for at, file in enumerate(frame["file"]):
+        rows.setdefault(file.strip().replace("\\", "/"), at)
+    places = []
+    for picture in listing.paths:
+        below_root = picture.relative_to(root).as_posix() if picture.is_relative_to(root) else ""
+        places.append(rows.get(below_root, rows.get(picture.name, -1)))
+    known = sum(place >= 0 for place in places)
+    if not known:
+        raise DataError(
+            f"{path} names none of the pictures in {root}; expected names such as"
+            f" {listing.paths[0].name if listing.paths else 'a.jpg'}."
+        )
+    found = {
+        name: coded(["" if at < 0 else frame[name].iloc[at] for at in places]) for name in names
+    }
+    missing = len(places) - known
+    note = f"{missing:,} of {len(places):,} pictures have no row in {path.name}."
+    return replace(
+        listing,
+        attributes=listing.attributes | found,
+        messages=(*listing.messages, *([note] if missing else [])),
+    )
 
 
 def own_test_part(held_out: Mask) -> Mask | None:
