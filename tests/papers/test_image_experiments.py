@@ -281,6 +281,32 @@ def test_at_the_papers_scale_there_are_thirty_biased_networks_and_three_unbiased
         assert len(ids) == 30 + unbiased
 
 
+def test_fewer_digits_are_the_same_networks_with_the_same_seeds() -> None:
+    def jobs(**options: str) -> dict[str, Any]:
+        (stage,) = ColoredMNIST().stages(Plan(scale="full", repeats=3, options=options))
+        return {job.id: job.settings for job in stage}
+
+    every, few = jobs(), jobs(digits="3, 7")
+    assert len(few) == 2 * 3 + 3
+    assert few.items() <= every.items()
+    with pytest.raises(SettingError, match="digits from 0 to 9"):
+        jobs(digits="ten")
+
+
+def test_faces_of_any_size_are_jobs_of_their_own() -> None:
+    def jobs(**options: str) -> dict[str, Any]:
+        (stage,) = FaceTables().stages(Plan(options=options))
+        return {job.id: job.settings for job in stage}
+
+    usual, larger = jobs(), jobs(side="120", images="18000", faces="DiveFace")
+    assert not usual.keys() & larger.keys()
+    one = next(iter(larger.values()))
+    assert (one["side"], one["images"], one["faces"]) == (120, 18_000, "DiveFace")
+    assert "faces" not in next(iter(usual.values()))
+    with pytest.raises(SettingError, match="The option side is a whole number of 8 or more"):
+        jobs(side="4")
+
+
 # -- NeuronFair: tables 10 and 11 ------------------------------------------------------------------
 
 
@@ -316,7 +342,7 @@ def test_tables_10_and_11_take_any_faces_and_trunk(tmp_path: Path) -> None:
     assert found.numbers["other"]["change"][""] is not None
     outcome = Outcome({job.id: to_dict(found)}, {}, {})
     text = markdown(Table10().document(plan, outcome))
-    assert f"Run with faces = {tmp_path / 'own.npz'}, variant = paper." in " ".join(text.split())
+    assert f"(faces = {tmp_path / 'own.npz'}, variant = paper)" in text.splitlines()[0]
 
 
 @pytest.mark.parametrize(

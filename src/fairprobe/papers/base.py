@@ -122,8 +122,10 @@ class Experiment(ABC):
     ) -> ExperimentDocument:
         """What the jobs show, beside the paper."""
         quick = f"Quick: {self.quick} At the paper's scale: {self.about}"
+        changed = ", ".join(f"{name} = {value}" for name, value in plan.options.items())
         return experiment_document(
             f"{self.title} {self.size(plan, about)}" if about else self.title,
+            f"{self.title} ({changed})" if changed else self.title,
             self.measures_of(plan),
             self.cells(plan, outcome),
             intro=self.about if plan.is_full else quick,

@@ -4,9 +4,11 @@ learn gender mostly from one ethnic group, or from all alike.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import sha256
 from math import nan
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -23,7 +25,7 @@ from fairprobe.datasets.image_sets import ImageSet, open_images
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.documents import Count, Share
 from fairprobe.documents.experiment import Figure, Measure
-from fairprobe.errors import DataError
+from fairprobe.errors import DataError, SettingError
 from fairprobe.interpret.excitement import Excitement, excitement
 from fairprobe.interpret.insidebias import compare
 from fairprobe.models import one_thread
@@ -156,7 +158,8 @@ def look(settings: Plain, inputs: Inputs) -> FaceNetwork:
     faces.
     """
     del inputs
-    source, seed, side = placed(FACES), settings["seed"], settings["side"]
+    source = Path(settings["faces"]) if "faces" in settings else placed(FACES)
+    seed, side = settings["seed"], settings["side"]
     train, test = _faces(source, side)
     lessons = mixed(train, settings["images"], settings["own"], np.random.default_rng(seed))
     network = NETWORKS[settings["network"]]((3, side, side), 2, seed=seed)
@@ -270,6 +273,11 @@ class FaceTables(Examination[FaceNetwork]):
     )
     quick = "one VGG biased towards A and one unbiased, 600 faces of 32 × 32 pixels, 4 epochs."
     titles: ClassVar[Mapping[str, str]] = TITLES
+    options: ClassVar[Mapping[str, str]] = {
+        "side": "pixels of a face's side, of 32; the paper's are 120",
+        "faces": "a folder of faces (DiveFace, FairFace) or an .npz instead of the placed one",
+        "images": "faces that a network learns from; the paper has 18,000",
+    }
     result = FaceNetwork
     sensitive = "race"
     of_biased: ClassVar[frozenset[str]] = frozenset({"shift", "highest", "separated"})
@@ -349,9 +357,9 @@ class FaceTables(Examination[FaceNetwork]):
     )
     remarks = (
         "The paper has 18,000 images of 120 × 120 pixels of other people (DiveFace), we a tenth as"
-        " many, brought to 32 × 32 pixels to keep the training affordable, each time moved a little"
-        " and mirrored by chance. FairFace's Middle Eastern faces are in no group of the paper and"
-        " are left out.",
+        " many, brought to 32 × 32 pixels to keep the training affordable unless a title says"
+        " otherwise, each time moved a little and mirrored by chance. FairFace's Middle Eastern"
+        " faces are in no group of the paper and are left out.",
         "The length of the training, the batch and the size were chosen among about ten tries,"
         " one seed each, nearly all with unbiased networks on faces that the network had not"
         " learned from and that are not held out; one try was looked at on the held-out faces and"
@@ -445,21 +453,33 @@ class FaceTables(Examination[FaceNetwork]):
         return (*filter(None, said), *_data(done), *self.remarks)
 
 
+def _whole(options: Mapping[str, str], name: str, usual: int) -> int:
+    text = options.get(name, str(usual))
+    if not text.isdecimal() or int(text) < 8:
+        raise SettingError(f"The option {name} is a whole number of 8 or more; got '{text}'.")
+    return int(text)
+
+
 def _job(plan: Plan, network: str, kind: str, number: int, training: Plain) -> Job:
+    given = plan.options
+    chosen = json.dumps(dict(given), sort_keys=True)
+    own = f"-{sha256(chosen.encode()).hexdigest()[:8]}" if given else ""
+    extra: Plain = {"faces": given["faces"]} if "faces" in given else {}
     return Job(
-        id=f"insidebias-faces-{plan.scale}-{network}-{kind}-{number}",
+        id=f"insidebias-faces-{plan.scale}-{network}-{kind}-{number}{own}",
         work=f"{__name__}:look",
         settings={
             "network": network,
             "own": None if kind == UNBIASED else kind.removeprefix("biased_"),
             "seed": plan.seed + number,
             # 90 % of 1,776 is what our part of FairFace has of a group
-            "images": 1_776 if plan.is_full else 600,
+            "images": _whole(given, "images", 1_776 if plan.is_full else 600),
             "tau": TAU,
             "count": 5,
             "draws": 20,
             "resamples": 200,
-            "side": SIDE,
+            "side": _whole(given, "side", SIDE),
+            **extra,
             **training,
         },
         weight=3.0 if network == "resnet" else 1.0,

@@ -276,13 +276,8 @@ class Images(Experiment):
         jobs = [job for some in _jobs(plan).values() for job in some]
         results = outcome.read(jobs, DetectorResult)
         messages = dict.fromkeys(message for one in results for message in one.messages)
-        first = _given(plan) if plan.options else DIFFERENCE
-        return (first, *self.remarks, *messages)
-
-
-def _given(plan: Plan) -> str:
-    """What a user's own options are, for the notes."""
-    return f"Run with {', '.join(f'{name} = {value}' for name, value in plan.options.items())}."
+        first = () if plan.options else (DIFFERENCE,)
+        return (*first, *self.remarks, *messages)
 
 
 def _jobs(plan: Plan) -> dict[str, list[Job]]:
