@@ -5,14 +5,18 @@ authors did, in every format, and does not take tokens for maps.
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
+from fairprobe.audits.insidebias import look_inside
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.images.change import Change
 from fairprobe.images.interpret import hidden_layers, image_bias, layer_layouts
@@ -150,6 +154,47 @@ def test_neuronfair_searches_in_tokens(by: Any) -> None:
     )
     assert len(found) == 0  # nothing is changed, so nothing differs
     assert found.seeds == 4
+
+
+def test_a_gelu_that_a_file_spells_out_is_one_layer(tmp_path: Path) -> None:
+    network = nn.Sequential(
+        nn.Flatten(), nn.Linear(768, 8), nn.GELU(), nn.Linear(8, 6), nn.GELU(), nn.Linear(6, 3)
+    ).eval()
+    x = torch.from_numpy(images())
+    path = tmp_path / "network.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            network,
+            (x,),
+            path,
+            dynamo=False,
+            opset_version=17,
+            input_names=["x"],
+            dynamic_axes={"x": {0: "n"}},
+        )
+    assert "Erf" in {node.op_type for node in onnx.load(path).graph.node}
+    detector = DetectorSource(model=str(path)).open(SHAPE, CLASSES, seed=0)
+    assert hidden_layers(detector, x[:1]) == ["2", "4"]
+    with torch.no_grad():
+        torch.testing.assert_close(detector(x), network(x), rtol=1e-4, atol=1e-5)
+
+
+def test_insidebias_takes_a_convolutional_network_and_a_folder(
+    folder: Path, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    for group in ("a", "b"):
+        (tmp_path / group).mkdir()
+        for number in range(5):
+            pixels = rng.integers(0, 255, (SIDE, SIDE, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / group / f"{number}.png")
+    for name in ("resnet.onnx", "resnet.pt2"):
+        (document,) = look_inside(str(folder / name), tmp_path)
+        assert document.decisive == RELUS[-1]
+        assert [layer.name for layer in document.layers] == RELUS
+    with pytest.raises(ModelError, match="sequence of tokens"):
+        look_inside(str(folder / "vit"), tmp_path)
 
 
 # -- trunk and head --------------------------------------------------------------------------------

@@ -18,9 +18,9 @@ from fairprobe.datasets.image_folders import ImageGroups, by_criteria, read_grou
 from fairprobe.documents import from_dict
 from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.images.networks import open_network
 from fairprobe.interpret.excitement import OverMaps
 from fairprobe.interpret.insidebias import insidebias
-from fairprobe.models.formats.base import Opened
 from fairprobe.models.load import open_model
 from fairprobe.present.insidebias_page import sentence, warnings
 from fairprobe.statistics.paired import holm
@@ -86,8 +86,8 @@ class _Options:
 
 
 def _look(
-    main: tuple[Opened, nn.Module],
-    beside: Sequence[tuple[Opened, nn.Module]],
+    main: tuple[_Source, nn.Module],
+    beside: Sequence[tuple[_Source, nn.Module]],
     read: ImageGroups,
     criterion: str,
     options: _Options,
@@ -149,14 +149,26 @@ def _look(
     )
 
 
-def _open(model: str, weights: Path | None) -> tuple[Opened, nn.Module]:
+@dataclass(frozen=True)
+class _Source:
+    """Where a network comes from; `width` is the number of inputs of one that takes rows."""
+
+    kind: str
+    name: str
+    width: int | None = None
+
+
+def _open(model: str, weights: Path | None) -> tuple[_Source, nn.Module]:
+    if Path(model).is_dir():
+        network = open_network(model, weights=weights)
+        return _Source(network.kind, network.name), network.module
     opened = open_model(model, weights=weights)
     if opened.network is None:
         raise ModelError(f"{opened.name} cannot be looked into. {opened.why}".rstrip())
-    return opened, opened.network
+    return _Source(opened.kind, opened.name, opened.width), opened.network
 
 
-def _read(opened: Opened, network: nn.Module, folder: Path, *, as_one: bool) -> ImageGroups:
+def _read(opened: _Source, network: nn.Module, folder: Path, *, as_one: bool) -> ImageGroups:
     """Read the images in color, or gray if the network takes one channel, as its first convolution
     or the number of its inputs shows.
     """

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fairprobe.documents.insidebias import InsideBiasDocument
 
 MODEL = (
-    "module:function or file.py:function that returns a torch module, or a file (.onnx, .keras) of"
-    " a network for images."
+    "module:function or file.py:function that returns a torch module, a file (.onnx, .pt2, .keras)"
+    " of a network for images, or a folder that save_pretrained of transformers wrote."
 )
 
 CRITERIA = (

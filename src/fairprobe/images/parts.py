@@ -152,11 +152,14 @@ def _calls(
         is_dense = func in LINEAR and given.ndim == 2
         found.append(_Call(f"{name}#{seen + 1}" if seen else name, is_dense))
 
+    def leave(*_: Any) -> None:
+        path.pop()
+
     hooks = []
     for name, part in module.named_modules():
         hooks += [
             part.register_forward_pre_hook(lambda *_, name=name: path.append(name)),
-            part.register_forward_hook(lambda *_: path.pop() and None),
+            part.register_forward_hook(leave),
         ]
     try:
         with torch.no_grad(), Calls(look) as calls:

@@ -56,6 +56,7 @@ def packed(
     detector was read from, if it was.
     """
     images = torch.from_numpy(as_numbers(pictures[:TRIED]))
+    images = images.repeat(2, 1, 1, 1) if len(images) == 1 else images  # one would stay one forever
     parts: dict[str, bytes] = {}
     name, content, features, why = _saved_detector(detector, images, file)
     parts[name] = content

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fairprobe.datasets.image_sets import FACE_CLASSES
+from typing import TYPE_CHECKING
+
 from fairprobe.documents import RateDocument
 from fairprobe.documents.images import DetectorState, ImageGeneration, ImagesDocument
 from fairprobe.images.parts import Parts
@@ -17,6 +18,9 @@ from fairprobe.present.formats import (
     size,
 )
 from fairprobe.present.image_tables import CHANGES
+
+if TYPE_CHECKING:
+    from fairprobe.images.parts import Parts
 
 MOSTLY = 0.5  # below this share of pairs, an independent network mostly sees no change
 
@@ -34,7 +38,7 @@ def expected_lines(name: str, parts: Parts, duration: float, memory: float) -> l
 
 def is_detector(document: ImagesDocument) -> bool:
     """Whether the network says face or no face, rather than something about the people."""
-    return tuple(document.data.classes) == FACE_CLASSES
+    return not document.detector.by_class
 
 
 def guided(document: ImagesDocument) -> list[ImageGeneration]:
