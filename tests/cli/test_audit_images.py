@@ -114,6 +114,7 @@ def test_json_is_all_that_is_printed_for_machines_and_quiet_prints_nothing(faces
     assert {path.name for path in Path("one").iterdir()} == {
         "audit.json",
         "findings.npz",
+        "networks.zip",
         "report.html",
     }
     quiet = audit_images(
@@ -196,7 +197,9 @@ def test_pictures_that_cannot_be_used_are_named_and_the_rest_goes_on(tmp_path: P
     assert body["data"]["faces"] == 60 + 2
     assert len(body["messages"]) >= 4
     again = ask("show", "run")
-    assert (again.out, again.said) == (answer.out, answer.said)
+    assert again.out == answer.out
+    assert answer.said.startswith("The audit takes at most about ")
+    assert answer.said.endswith(again.said)
 
 
 def test_a_group_without_a_picture_is_named(faces: Path, tmp_path: Path) -> None:
@@ -266,23 +269,24 @@ def test_an_interrupt_before_anything_was_found_leaves_nothing_behind(
 
     monkeypatch.setattr(image_stages, "train_detector", interrupted)
     answer = audit_images(faces, "--out", "runs/faces")
-    assert (answer.code, answer.said) == (130, "Interrupted; nothing was written.")
+    assert answer.code == 130
+    assert answer.said.endswith("beside Python and torch. Interrupted; nothing was written.")
     assert list(Path("runs").iterdir()) == []
 
 
 IN_A_SEARCH = """
 import pathlib, sys, time
 from fairprobe.cli import main
-from fairprobe.audits import images
+from fairprobe.audits import image_stages
 come, sent = map(pathlib.Path, (sys.argv.pop(1), sys.argv.pop(1)))
-search = images.search_images
+search = image_stages.search_images
 def slow(*given, **named):
     if given[3].method == "eidig":
         come.touch()
         while not sent.exists():
             time.sleep(0.02)
     return search(*given, **named)
-images.search_images = slow
+image_stages.search_images = slow
 main()
 """
 
@@ -365,10 +369,9 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
             "There is no 'detektor' in own_faces.py. Did you mean 'detector'?",
         ),
         (["--model", "own_faces.py:function"], "is not a torch module"),
-        (
-            ["--model", "own_faces.py:parts"],
-            "Which part of own_faces.py:parts is its trunk and which its head?",
-        ),
+        (["--variant", "papr"], "There is no variant 'papr' of a search in pictures."),
+        (["--set", "stepp=1"], "has no setting 'stepp'. Did you mean 'step'?"),
+        (["--labels", "race.csv"], "Labels belong to a folder of pictures"),
         (
             ["--model", "own_faces.py:parts", "--trunk", "bodi", "--head", "top"],
             "no part called 'bodi'",

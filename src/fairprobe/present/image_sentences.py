@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from fairprobe.documents import RateDocument
 from fairprobe.documents.images import DetectorState, ImageGeneration, ImagesDocument
-from fairprobe.images.parts import Parts
 from fairprobe.present.formats import (
     count,
     decimal,
@@ -27,13 +26,15 @@ MOSTLY = 0.5  # below this share of pairs, an independent network mostly sees no
 
 def expected_lines(name: str, parts: Parts, duration: float, memory: float) -> list[str]:
     """What is known before an audit begins: how the network is divided, and what it takes."""
+    cost = (
+        f"The audit takes at most about {plain(seconds(duration))} of one core, and about"
+        f" {plain(size(memory))} of memory beside Python and torch."
+    )
+    if (parts.trunk, parts.head) == ("trunk", "head"):  # as every detector of ours
+        return [cost]
     kind = " It is a vision transformer: its layers are tokens, not maps." if parts.attends else ""
     how = "" if not parts.is_found else " Found by watching it; --trunk or --head changes that."
-    return [
-        f"{name}: {parts.says}.{how}{kind}",
-        f"The audit takes at most about {plain(seconds(duration))} of one core, and about"
-        f" {plain(size(memory))} of memory beside Python and torch.",
-    ]
+    return [f"{name}: {parts.says}.{how}{kind}", cost]
 
 
 def is_detector(document: ImagesDocument) -> bool:
