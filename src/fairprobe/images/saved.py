@@ -25,23 +25,22 @@ from torch import Tensor, nn
 
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.documents.images import NetworksDocument
-from fairprobe.errors import DAMAGED, ModelError, StorageError
+from fairprobe.errors import DAMAGED, FairprobeError, ModelError, StorageError
 from fairprobe.images.attribute import independent_network
 from fairprobe.images.change import as_numbers
 from fairprobe.images.detector import Detector, OwnDetector, dense_head, numbers
-from fairprobe.images.networks import open_network
+from fairprobe.images.networks import FILES, open_network
 from fairprobe.images.parts import Calls, Parts, features_at
 from fairprobe.models import Outputs, one_thread
 from fairprobe.models.formats.export_file import read_export
 from fairprobe.models.formats.file_checks import first_line
-from fairprobe.storage import check_regular
+from fairprobe.storage import check_regular, check_unpacked
 
 NETWORKS = "networks.zip"
 DETECTOR, REPAIRED, WEIGHTS = "detector.pt2", "repaired.pt2", "detector.safetensors"
 HEADS, INDEPENDENT, ABOUT = "heads.safetensors", "independent.safetensors", "networks.json"
 TRIED = 8  # pictures on which a saved network must answer as the one in memory
 SAME = 1e-4  # in probability, and of features by their size
-MOST = 4 * 2**30  # bytes
 
 
 def packed(
@@ -116,6 +115,8 @@ def _answers_alike(again: nn.Module, detector: Detector, images: Tensor) -> bool
 
 def _reopened(name: str, content: bytes, outputs: Outputs, call: int) -> OwnDetector:
     """A user's file, opened alone."""
+    if Path(name).suffix not in FILES:
+        raise ModelError(f"'{name}' is not a file of a network.")
     with TemporaryDirectory(prefix="fairprobe-") as folder:
         path = Path(folder) / name
         path.write_bytes(content)
@@ -228,14 +229,13 @@ def unpack(path: Path) -> Unpacked:
     check_regular(path)
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > MOST:
-                raise ValueError("it unpacks to more than 4 GiB")
+            check_unpacked(path, sum(entry.file_size for entry in archive.infolist()))
             about = msgspec.json.decode(archive.read(ABOUT), type=NetworksDocument)
             parts = {name: archive.read(name) for name in about.files}
         detector = _detector(about, parts)
         heads = _heads(load(parts[HEADS]), detector, about)
         independent = _independent(load(parts[INDEPENDENT])) if INDEPENDENT in parts else None
-    except (*DAMAGED, SafetensorError, msgspec.MsgspecError, ModelError) as error:
+    except (*DAMAGED, SafetensorError, msgspec.MsgspecError, FairprobeError) as error:
         raise StorageError(
             f"{path} cannot be read: {first_line(error) or type(error).__name__}. Run the audit"
             " again."
