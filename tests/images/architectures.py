@@ -90,6 +90,23 @@ def vit(*, seed: int = 0) -> Any:
         return ViTForImageClassification(settings).eval()
 
 
+def folder_resnet(*, seed: int = 0) -> Any:
+    """A residual network of transformers."""
+    from transformers import ResNetConfig, ResNetForImageClassification
+
+    settings = ResNetConfig(
+        embedding_size=8,
+        hidden_sizes=[8, 16],
+        depths=[1, 1],
+        layer_type="basic",
+        id2label=LABELS,
+        label2id={name: at for at, name in LABELS.items()},
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ResNetForImageClassification(settings).eval()
+
+
 class Logits(nn.Module):
     """Answers with a tensor, as exporters need it; the parts keep their names."""
 

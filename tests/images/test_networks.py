@@ -33,6 +33,7 @@ from tests.images.architectures import (
     SIDE,
     Logits,
     export,
+    folder_resnet,
     resnet,
     vit,
 )
@@ -93,6 +94,23 @@ def test_a_vision_transformer_is_divided_before_its_classifier_and_has_tokens_no
     assert (parts.trunk, parts.head) == ("vit.layers.1.mlp.fc2", "classifier")
     assert parts.attends
     assert layer_layouts(detector, images(1)) == dict.fromkeys(GELUS, "tokens")
+
+
+def test_a_residual_network_of_transformers_has_maps_and_a_classifier(tmp_path: Path) -> None:
+    network = folder_resnet()
+    network.save_pretrained(tmp_path / "resnet")
+    for model in (network, str(tmp_path / "resnet")):
+        detector = DetectorSource(model=model).open(SHAPE, CLASSES, seed=0)
+        x = torch.from_numpy(images())
+        with torch.no_grad():
+            torch.testing.assert_close(detector(x), network(x).logits)
+            features = detector.features(x)
+            torch.testing.assert_close(network.classifier(features), network(x).logits)
+        assert detector.parts.head == "classifier.1"  # type: ignore[attr-defined]
+        assert not detector.parts.attends  # type: ignore[attr-defined]
+        layouts = layer_layouts(detector, images(1))
+        assert set(layouts.values()) == {"maps"}
+        assert next(reversed(layouts)) == "resnet.encoder.stages.1.layers.0.activation"
 
 
 @pytest.mark.slow
