@@ -84,8 +84,8 @@ class ImageAuditSettings:
         return ChangeSettings(epsilon=self.epsilon, cap=self.cap, smallest=self.smallest)
 
     def search(self, method: str) -> ImageSearch:
-        given = {"step": self.step, "max_iter": self.iterations} | self.search_settings
-        return ImageSearch(method=method, **given)  # type: ignore[arg-type]
+        given: dict[str, Any] = {"step": self.step, "max_iter": self.iterations}
+        return ImageSearch(method=method, **(given | self.search_settings))  # type: ignore[arg-type]
 
     @property
     def training(self) -> Training:
