@@ -71,9 +71,10 @@ def packed(
     )
     if independent is not None:
         parts[INDEPENDENT] = _weights(independent)
+    outputs = detector.outputs if isinstance(detector, OwnDetector) else "logits"
     about = NetworksDocument(
         detector=name,
-        outputs=detector.outputs if isinstance(detector, OwnDetector) else "logits",
+        outputs="probabilities" if outputs == "probabilities" else "logits",
         features=features,
         heads=list(heads),
         files=list(parts),
