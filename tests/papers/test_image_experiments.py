@@ -341,8 +341,8 @@ def test_tables_10_and_11_take_any_faces_and_trunk(tmp_path: Path) -> None:
     assert found.source == "own.npz"
     assert found.numbers["other"]["change"][""] is not None
     outcome = Outcome({job.id: to_dict(found)}, {}, {})
-    text = markdown(Table10().document(plan, outcome))
-    assert f"(faces = {tmp_path / 'own.npz'}, variant = paper)" in text.splitlines()[0]
+    document = Table10().document(plan, outcome, catalogue.provenance(plan, outcome))
+    assert f"faces = {tmp_path / 'own.npz'}, variant = paper" in document.title
 
 
 @pytest.mark.parametrize(

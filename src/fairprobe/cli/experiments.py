@@ -84,6 +84,8 @@ def experiment(
         typer.Option(
             help="For neuronfair-table5: the time limit of each search.",
             show_default="500, quick: 10",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import inf
 from dataclasses import dataclass, field, replace
+from math import inf
 from operator import attrgetter
 from typing import ClassVar, Literal, TypeAlias
 
@@ -122,10 +121,8 @@ class Experiment(ABC):
     ) -> ExperimentDocument:
         """What the jobs show, beside the paper."""
         quick = f"Quick: {self.quick} At the paper's scale: {self.about}"
-        changed = ", ".join(f"{name} = {value}" for name, value in plan.options.items())
         return experiment_document(
             f"{self.title} {self.size(plan, about)}" if about else self.title,
-            f"{self.title} ({changed})" if changed else self.title,
             self.measures_of(plan),
             self.cells(plan, outcome),
             intro=self.about if plan.is_full else quick,
@@ -145,7 +142,8 @@ class Experiment(ABC):
         repeats = "1 repeat" if plan.repeats == 1 else f"{plan.repeats} repeats"
         limit = [f"{plan.seconds:g} seconds"] if self.is_timed and plan.seconds else []
         commit = [f"commit {about.versions['commit']}"] if "commit" in about.versions else []
-        words = [f"{plan.scale} scale", *limit, repeats, f"seed {plan.seed}", *commit]
+        options = [f"{name} = {value}" for name, value in plan.options.items()]
+        words = [f"{plan.scale} scale", *options, *limit, repeats, f"seed {plan.seed}", *commit]
         return f"({', '.join(words)})"
 
     def measures_of(self, plan: Plan) -> Sequence[Measure]:

@@ -95,9 +95,8 @@ def experiment(
 
     Experiments may share a folder: a search that two tables need is done once. DistroFair's tables
     are made from `runs`, folders that `fairprobe scenes` wrote, or NAME=FOLDER. `seconds` changes
-    the time limit of searches that have one.
-    are made from `runs`, folders that `fairprobe scenes` wrote, or NAME=FOLDER. `options` change
-    what the experiment's own `options` name, such as the faces of NeuronFair's tables 10 and 11.
+    the time limit of searches that have one; `options` change what the experiment's own `options`
+    name, such as the faces of NeuronFair's tables 10 and 11.
     """
     if name not in EXPERIMENTS:
         raise SettingError(f"There is no experiment '{name}'.{suggest(name, tuple(EXPERIMENTS))}")
