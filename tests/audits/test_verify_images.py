@@ -315,7 +315,7 @@ def test_the_papers_variant_has_plain_gradients_and_forty_steps() -> None:
         ({"optimizer": "lion"}, "adam or sgd"),
     ):
         with pytest.raises(SettingError, match=words):
-            fp.audit_images(people(), resnet(), "gender", **options)  # type: ignore[arg-type]
+            fp.audit_images(people(), resnet(), "gender", **options)
 
 
 def test_a_detector_can_be_trained_by_sgd_as_in_the_paper() -> None:

@@ -87,14 +87,16 @@ def vit(*, seed: int = 0) -> Any:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return ViTForImageClassification(settings).eval()
+        network: Any = ViTForImageClassification(settings)
+        return network.eval()
 
 
 def folder_resnet(*, seed: int = 0) -> Any:
     """A residual network of transformers."""
-    from transformers import ResNetConfig, ResNetForImageClassification
+    import transformers
 
-    settings = ResNetConfig(
+    library: Any = transformers  # its classes have no types
+    settings = library.ResNetConfig(
         embedding_size=8,
         hidden_sizes=[8, 16],
         depths=[1, 1],
@@ -104,7 +106,7 @@ def folder_resnet(*, seed: int = 0) -> Any:
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return ResNetForImageClassification(settings).eval()
+        return library.ResNetForImageClassification(settings).eval()
 
 
 class Logits(nn.Module):

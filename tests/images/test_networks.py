@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from fairprobe.audits.insidebias import look_inside
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.images.change import Change
+from fairprobe.images.detector import OwnDetector
 from fairprobe.images.interpret import hidden_layers, image_bias, layer_layouts
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.networks import open_network
@@ -57,6 +58,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+def opened(model: Any, **names: str) -> OwnDetector:
+    """The network as the audit takes it."""
+    found = DetectorSource(model=model, **names).open(SHAPE, CLASSES, seed=0)  # type: ignore[arg-type]
+    assert isinstance(found, OwnDetector)
+    return found
+
+
 def given(name: str, folder: Path) -> Any:
     return {"resnet": resnet, "vit": vit}[name]() if "." not in name else str(folder / name)
 
@@ -65,14 +73,14 @@ def given(name: str, folder: Path) -> Any:
 def test_a_residual_network_is_divided_before_fc_and_its_layers_keep_their_names(
     name: str, folder: Path
 ) -> None:
-    detector = DetectorSource(model=given(name, folder)).open(SHAPE, CLASSES, seed=0)
+    detector = opened(given(name, folder))
     x = torch.from_numpy(images())
     with torch.no_grad():
         torch.testing.assert_close(detector(x), resnet()(x))
         features = detector.features(x)
-    assert detector.parts == Parts("layer2.1.conv2", "fc", 10, is_found=True)  # type: ignore[attr-defined]
+    assert detector.parts == Parts("layer2.1.conv2", "fc", 10, is_found=True)
     assert features.shape == (6, 16)
-    torch.testing.assert_close(resnet().fc(features), resnet()(x))
+    torch.testing.assert_close(resnet().get_submodule("fc")(features), resnet()(x))
     assert hidden_layers(detector, x[:1]) == RELUS
     assert set(layer_layouts(detector, images(1)).values()) == {"maps"}
 
@@ -82,7 +90,7 @@ def test_a_vision_transformer_is_divided_before_its_classifier_and_has_tokens_no
     name: str, folder: Path
 ) -> None:
     model = str(folder / "vit") if name == "folder" else given(name, folder)
-    detector = DetectorSource(model=model).open(SHAPE, CLASSES, seed=0)
+    detector = opened(model)
     x = torch.from_numpy(images())
     with torch.no_grad():
         torch.testing.assert_close(detector(x), vit()(x).logits, rtol=1e-3, atol=1e-4)
@@ -90,7 +98,7 @@ def test_a_vision_transformer_is_divided_before_its_classifier_and_has_tokens_no
         torch.testing.assert_close(
             vit().classifier(features), vit()(x).logits, rtol=1e-3, atol=1e-4
         )
-    parts = detector.parts  # type: ignore[attr-defined]
+    parts = detector.parts
     assert (parts.trunk, parts.head) == ("vit.layers.1.mlp.fc2", "classifier")
     assert parts.attends
     assert layer_layouts(detector, images(1)) == dict.fromkeys(GELUS, "tokens")
@@ -100,14 +108,14 @@ def test_a_residual_network_of_transformers_has_maps_and_a_classifier(tmp_path: 
     network = folder_resnet()
     network.save_pretrained(tmp_path / "resnet")
     for model in (network, str(tmp_path / "resnet")):
-        detector = DetectorSource(model=model).open(SHAPE, CLASSES, seed=0)
+        detector = opened(model)
         x = torch.from_numpy(images())
         with torch.no_grad():
             torch.testing.assert_close(detector(x), network(x).logits)
             features = detector.features(x)
             torch.testing.assert_close(network.classifier(features), network(x).logits)
-        assert detector.parts.head == "classifier.1"  # type: ignore[attr-defined]
-        assert not detector.parts.attends  # type: ignore[attr-defined]
+        assert detector.parts.head == "classifier.1"
+        assert not detector.parts.attends
         layouts = layer_layouts(detector, images(1))
         assert set(layouts.values()) == {"maps"}
         assert next(reversed(layouts)) == "resnet.encoder.stages.1.layers.0.activation"
@@ -118,8 +126,8 @@ def test_a_residual_network_of_transformers_has_maps_and_a_classifier(tmp_path: 
 def test_the_newer_onnx_exporter_gives_the_same_parts(name: str, tmp_path: Path) -> None:
     network = resnet() if name == "resnet" else Logits(vit()).eval()
     path = export(network, tmp_path / "network.onnx", dynamo=True)
-    detector = DetectorSource(model=str(path)).open(SHAPE, CLASSES, seed=0)
-    assert detector.parts.head == {"resnet": "fc", "vit": "classifier"}[name]  # type: ignore[attr-defined]
+    detector = opened(str(path))
+    assert detector.parts.head == {"resnet": "fc", "vit": "classifier"}[name]
     assert hidden_layers(detector, torch.from_numpy(images(1))) == (
         RELUS if name == "resnet" else GELUS
     )
@@ -139,7 +147,7 @@ def test_a_neuron_of_tokens_is_a_channel_of_one_token_or_of_all() -> None:
     delta = np.random.default_rng(2).normal(0, 0.05, x.shape).astype(np.float32)
     delta = np.clip(x + delta, 0, 1) - x
     change = Change(delta, np.ones(5, dtype=bool), np.full(5, 0.05))
-    detector = DetectorSource(model=network).open(SHAPE, CLASSES, seed=0)
+    detector = opened(network)
     seen: list[Tensor] = []
     part = network.vit.layers[0].mlp.activation_fn
     hook = part.register_forward_hook(lambda _, __, output: seen.append(output))
@@ -160,7 +168,7 @@ def test_a_neuron_of_tokens_is_a_channel_of_one_token_or_of_all() -> None:
 def test_neuronfair_searches_in_tokens(by: Any) -> None:
     x = images(4)
     change = Change(np.zeros_like(x), np.ones(4, dtype=bool), np.zeros(4))
-    detector = DetectorSource(model=vit()).open(SHAPE, CLASSES, seed=0)
+    detector = opened(vit())
     bias = image_bias(detector, x, change, by=by)
     found = search_images(
         detector,
@@ -192,7 +200,7 @@ def test_a_gelu_that_a_file_spells_out_is_one_layer(tmp_path: Path) -> None:
             dynamic_axes={"x": {0: "n"}},
         )
     assert "Erf" in {node.op_type for node in onnx.load(path).graph.node}
-    detector = DetectorSource(model=str(path)).open(SHAPE, CLASSES, seed=0)
+    detector = opened(str(path))
     assert hidden_layers(detector, x[:1]) == ["2", "4"]
     with torch.no_grad():
         torch.testing.assert_close(detector(x), network(x), rtol=1e-4, atol=1e-5)
@@ -222,22 +230,19 @@ def test_trunk_and_head_can_be_named_instead() -> None:
     x = torch.from_numpy(images())
     network = resnet()
     with torch.no_grad():
-        at_trunk = DetectorSource(model=network, trunk="layer1").open(SHAPE, CLASSES, seed=0)
+        at_trunk = opened(network, trunk="layer1")
         assert at_trunk.features(x).shape == (6, 8, SIDE, SIDE)
-        at_head = DetectorSource(model=network, head="layer2").open(SHAPE, CLASSES, seed=0)
+        at_head = opened(network, head="layer2")
         torch.testing.assert_close(at_head.features(x), at_trunk.features(x))
 
 
 def test_in_a_file_the_head_is_named_as_the_author_named_it(folder: Path) -> None:
-    source = DetectorSource(model=str(folder / "resnet.onnx"), head="layer2.0.conv1")
-    detector = source.open(SHAPE, CLASSES, seed=0)
+    detector = opened(str(folder / "resnet.onnx"), head="layer2.0.conv1")
     assert detector.features(torch.from_numpy(images())).shape == (6, 8, SIDE, SIDE)
     with pytest.raises(ModelError, match=r"Did you mean 'layer2\.0\.conv1'"):
-        DetectorSource(model=str(folder / "resnet.onnx"), head="layer2.0.conv11").open(
-            SHAPE, CLASSES, seed=0
-        )
+        opened(str(folder / "resnet.onnx"), head="layer2.0.conv11")
     with pytest.raises(ModelError, match=r"name the head: one of .*fc"):
-        DetectorSource(model=str(folder / "resnet.onnx"), trunk="fc").open(SHAPE, CLASSES, seed=0)
+        opened(str(folder / "resnet.onnx"), trunk="fc")
 
 
 class Classifier(nn.Module):
@@ -257,8 +262,7 @@ class Classifier(nn.Module):
 
 def test_several_dense_layers_are_one_head_and_a_last_convolution_is_one_too() -> None:
     def parts(network: nn.Module) -> Parts:
-        found: Parts = DetectorSource(model=network).open(SHAPE, CLASSES, seed=0).parts  # type: ignore[attr-defined]
-        return found
+        return opened(network).parts
 
     assert parts(Classifier()) == Parts("features.0", "classifier.1", 1, is_found=True)
     assert parts(Classifier(ends_dense=False)).head == "classifier.0"
@@ -283,15 +287,15 @@ def test_a_folder_says_its_classes_and_how_to_prepare_pictures(
             }
         )
     )
-    opened = open_network(str(tmp_path / "own"))
-    assert opened.classes == tuple(LABELS.values())
+    own = open_network(str(tmp_path / "own"))
+    assert own.classes == tuple(LABELS.values())
     x = torch.rand(2, *SHAPE)
     mean, deviation = (
         torch.tensor(each).view(1, 3, 1, 1) for each in ([0.5, 0.4, 0.3], [0.2, 0.25, 0.5])
     )
     with torch.no_grad():
-        torch.testing.assert_close(opened.module(x), network((x - mean) / deviation).logits)
-        larger = opened.module(torch.rand(2, 3, 40, 40))  # brought to the size it takes
+        torch.testing.assert_close(own.module(x), network((x - mean) / deviation).logits)
+        larger = own.module(torch.rand(2, 3, 40, 40))  # brought to the size it takes
     assert larger.shape == (2, CLASSES)
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from fairprobe.arrays import Ints
 from fairprobe.audits.embeddings import audit_embeddings
 from fairprobe.datasets.image_sets import FACE_CLASSES, ImageAttribute, ImageSet, open_images
 from fairprobe.documents import from_dict, to_dict
@@ -52,12 +53,17 @@ def people(blur: float = 0.0, count: int = 40, seed: int = 0) -> ImageSet:
     )
 
 
+def who(data: ImageSet) -> Ints:
+    assert data.identities is not None
+    return data.identities
+
+
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 def test_every_pair_is_counted_once(distance: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a loop over all pairs; small blocks, so that several are joined."""
     monkeypatch.setattr(verification, "BLOCK", 7)
     rng = np.random.default_rng(0)
-    found, who = rng.normal(size=(30, 4)), rng.integers(0, 8, 30)
+    found, people = rng.normal(size=(30, 4)), rng.integers(0, 8, 30)
     threshold = 0.2 if distance == "cosine" else -2.0
     errors = {"own": [0, 0], "other": [0, 0]}
     for a, b in combinations(range(30), 2):
@@ -65,18 +71,18 @@ def test_every_pair_is_counted_once(distance: Any, monkeypatch: pytest.MonkeyPat
             alike = found[a] @ found[b] / np.linalg.norm(found[a]) / np.linalg.norm(found[b])
         else:
             alike = -np.linalg.norm(found[a] - found[b])
-        kind = "own" if who[a] == who[b] else "other"
+        kind = "own" if people[a] == people[b] else "other"
         errors[kind][0] += (alike < threshold) if kind == "own" else (alike >= threshold)
         errors[kind][1] += 1
-    result = compare(found, who, threshold, distance)
+    result = compare(found, people, threshold, distance)
     assert [result.false_non_match.hits, result.false_non_match.pairs] == errors["own"]
     assert [result.false_match.hits, result.false_match.pairs] == errors["other"]
 
 
 def test_a_chosen_threshold_keeps_the_share_of_false_matches() -> None:
     rng = np.random.default_rng(0)
-    found, who = rng.normal(size=(60, 3)), np.arange(60)
-    threshold = threshold_at(found, who, 0.05, "cosine")
+    found = rng.normal(size=(60, 3))
+    threshold = threshold_at(found, np.arange(60), 0.05, "cosine")
     alike = scores(found, found, "cosine")[np.triu_indices(60, 1)]
     assert (alike >= threshold).mean() <= 0.05
     assert (alike >= threshold).mean() > 0.04
@@ -94,17 +100,17 @@ def test_a_planted_difference_is_found_and_a_network_without_one_gives_none() ->
 
 def test_embeddings_of_nothing_but_the_person_make_no_error_at_all() -> None:
     data = people()
-    exact = np.eye(40)[data.identities]
+    exact = np.eye(40)[who(data)]
     for code in (0, 1):
         rows = data.attributes["gender"].codes == code
-        result = compare(exact[rows], data.identities[rows], 0.5, "cosine")
+        result = compare(exact[rows], who(data)[rows], 0.5, "cosine")
         assert result.false_non_match.hits == result.false_match.hits == 0
 
 
 def test_a_threshold_is_chosen_on_people_that_are_not_measured() -> None:
     data = people(count=60)
     document = audit_embeddings(data, Means(), false_matches=0.1)
-    assert document.chosen_on == len(np.unique(data.identities[~data.held_out]))  # type: ignore[index]
+    assert document.chosen_on == len(np.unique(who(data)[~data.held_out]))
     assert sum(group.pictures for group in document.groups) == data.held_out.sum()
     assert document.wanted == 0.1
     same = from_dict(to_dict(document), VerificationDocument)
@@ -117,7 +123,7 @@ def test_a_threshold_is_chosen_on_people_that_are_not_measured() -> None:
 def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
     data = people()
     nameless = tmp_path / "nameless.npz"
-    np.savez(nameless, images=data.images.transpose(0, 2, 3, 1), gender=data.identities % 2)
+    np.savez(nameless, images=data.images.transpose(0, 2, 3, 1), gender=who(data) % 2)
     cases: list[tuple[Any, Any, dict[str, Any], str]] = [
         (nameless, Means(), {}, "does not say who is in its pictures"),
         (data, Means(), {"sensitive": "gendr"}, "Did you mean 'gender'"),
@@ -126,7 +132,7 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
         (data, Means(), {"threshold": float("nan")}, "must be a number"),
         (data, nn.Sequential(nn.Flatten(), nn.Linear(192, 1)), {}, "two numbers or more"),
         (data, nn.Linear(3, 3), {}, "cannot take"),
-        (data.take(data.identities % 2 == 0), Means(), {"threshold": 0.5}, "two groups of gender"),
+        (data.take(who(data) % 2 == 0), Means(), {"threshold": 0.5}, "two groups of gender"),
     ]
     for given, network, options, words in cases:
         with pytest.raises(FairprobeError, match=words):
@@ -136,16 +142,16 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
 def test_people_in_an_npz_are_held_out_whole(tmp_path: Path) -> None:
     data = people()
     path = tmp_path / "people.npz"
-    names = np.array([f"person {one}" for one in data.identities])  # type: ignore[union-attr]
+    names = np.array([f"person {one}" for one in who(data)])
     names[:4] = ""
     images = data.images.transpose(0, 2, 3, 1)
-    np.savez(path, images=images, identity=names, gender=data.identities % 2)
+    np.savez(path, images=images, identity=names, gender=who(data) % 2)
     opened = open_images(path)
     assert opened.identities is not None
     assert (opened.identities[:4] == -1).all()
     for one in np.unique(opened.identities[4:]):
         assert len(np.unique(opened.held_out[opened.identities == one])) == 1
-    np.savez(path, images=images, identity=np.zeros((2, 2)), gender=data.identities % 2)
+    np.savez(path, images=images, identity=np.zeros((2, 2)), gender=who(data) % 2)
     with pytest.raises(DataError, match="`identity` must be a whole number or a name"):
         open_images(path)
 
@@ -155,8 +161,8 @@ def test_the_command_writes_json_and_a_page(tmp_path: Path) -> None:
     np.savez(
         tmp_path / "people.npz",
         images=data.images.transpose(0, 2, 3, 1),
-        identity=data.identities,
-        gender=data.identities % 2,
+        identity=who(data),
+        gender=who(data) % 2,
         gender_names=np.array(["female", "male"]),
     )
     (tmp_path / "code.py").write_text(

@@ -40,6 +40,12 @@ NETWORKS = "networks.zip"
 DETECTOR, REPAIRED, WEIGHTS = "detector.pt2", "repaired.pt2", "detector.safetensors"
 HEADS, INDEPENDENT, ABOUT = "heads.safetensors", "independent.safetensors", "networks.json"
 TRIED = 8  # pictures on which a saved network must answer as the one in memory
+UNREADABLE: tuple[type[Exception], ...] = (
+    *DAMAGED,
+    SafetensorError,
+    msgspec.MsgspecError,
+    FairprobeError,
+)
 SAME = 1e-4  # in probability, and of features by their size
 
 
@@ -218,7 +224,7 @@ class Unpacked:
 
     def on(self, detector: Detector) -> Unpacked:
         """The same heads on a network that the user named."""
-        heads = {
+        heads: dict[str, nn.Module] = {
             key: SavedHead(detector, head.get_submodule("head"), None).eval()
             for key, head in self.heads.items()
         }
@@ -236,7 +242,7 @@ def unpack(path: Path) -> Unpacked:
         detector = _detector(about, parts)
         heads = _heads(load(parts[HEADS]), detector, about)
         independent = _independent(load(parts[INDEPENDENT])) if INDEPENDENT in parts else None
-    except (*DAMAGED, SafetensorError, msgspec.MsgspecError, FairprobeError) as error:
+    except UNREADABLE as error:
         raise StorageError(
             f"{path} cannot be read: {first_line(error) or type(error).__name__}. Run the audit"
             " again."

@@ -71,7 +71,8 @@ def scores(one: Floats, others: Floats, distance: Distance) -> Floats:
         similar: Floats = _unit(one) @ _unit(others).T
         return similar
     squares = np.square(one).sum(axis=1)[:, None] + np.square(others).sum(axis=1)
-    return -np.sqrt(np.maximum(squares - 2 * one @ others.T, 0))
+    apart: Floats = np.sqrt(np.maximum(squares - 2 * one @ others.T, 0))
+    return -apart
 
 
 def compare(found: Floats, people: Ints, threshold: float, distance: Distance) -> Compared:

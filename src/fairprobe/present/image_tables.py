@@ -103,7 +103,7 @@ def change_table(document: ImagesDocument) -> Table:
     well.
     """
     others = document.change.others
-    changed = {
+    changed: dict[str, list[RateDocument | None]] = {
         OWN: [other.changed for other in others],
         **{title: [other.controls.get(key) for other in others] for key, title in CHANGES.items()},
     }
@@ -121,7 +121,7 @@ def change_table(document: ImagesDocument) -> Table:
                 _cell(one.flips),
                 _cell(one.seen_by_independent),
                 _mean(one.l2),
-                *map(_cell, changed[name]),
+                *(_cell(rate) for rate in changed[name]),
             )
             for name, one in beside(document.change, document.change.controls)
         ],
