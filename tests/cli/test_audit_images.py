@@ -343,6 +343,7 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
     assert {path.name for path in Path("run").iterdir()} == {
         "audit.json",
         "findings.npz",
+        "networks.zip",
         "report.html",
     }
     with np.load("run/findings.npz") as stored:
