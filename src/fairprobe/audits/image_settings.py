@@ -9,11 +9,9 @@ from typing import Any, Literal
 from fairprobe.audits.image_forecast import Forecast
 from fairprobe.errors import SettingError, suggest
 from fairprobe.images.change import ChangeSettings
-from fairprobe.images.detector import ON_DETECTORS, PAPERS_TRAINING
 from fairprobe.images.interpret import By
 from fairprobe.images.parts import Parts
 from fairprobe.images.search import PAPER, ImageSearch, read_settings
-from fairprobe.networks import Training
 
 VARIANTS: dict[str, dict[str, Any]] = {"default": {}, "paper": PAPER}
 IMAGE_METHODS: tuple[Literal["neuronfair", "adf", "eidig"], ...] = ("neuronfair", "adf", "eidig")
@@ -86,7 +84,3 @@ class ImageAuditSettings:
     def search(self, method: str) -> ImageSearch:
         given: dict[str, Any] = {"step": self.step, "max_iter": self.iterations}
         return ImageSearch(method=method, **(given | self.search_settings))  # type: ignore[arg-type]
-
-    @property
-    def training(self) -> Training:
-        return PAPERS_TRAINING if self.optimizer == "sgd" else ON_DETECTORS

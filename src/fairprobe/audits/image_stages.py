@@ -141,7 +141,7 @@ class ImageStages:
                 images,
                 y,
                 seed=self.seed,
-                training=self.settings.training,
+                sgd=self.settings.optimizer == "sgd",
                 progress=_counted(step),
             )
 

@@ -56,7 +56,7 @@ SMALL_WIDTHS = (16, 16, 32, 32, 64, 64)  # maps of the six convolutions; a pooli
 POOLED = 4
 SMALLEST = 8  # pixels: three poolings must leave something
 ON_DETECTORS = Training(batch=64, epochs=12, patience=None)
-PAPERS_TRAINING = replace(ON_DETECTORS, optimizer="sgd", learning_rate=0.01)
+PAPERS_RATE = 0.01  # of plain gradient descent
 
 
 class Detector(nn.Module):
@@ -398,8 +398,13 @@ def train_detector(
     *,
     seed: int = 0,
     training: Training = ON_DETECTORS,
+    sgd: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Detector:
-    """Train trunk and head in place, on all these images; the same seed gives the same weights."""
-    train_on_images(detector, images, y, seed=seed, training=training, progress=progress)
+    """Train trunk and head in place, on all these images; the same seed gives the same weights.
+    `sgd` trains as the paper does.
+    """
+    if sgd:
+        training = replace(training, learning_rate=PAPERS_RATE)
+    train_on_images(detector, images, y, seed=seed, training=training, sgd=sgd, progress=progress)
     return detector

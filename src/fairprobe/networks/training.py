@@ -36,7 +36,7 @@ class Training:
     are already chosen.
     """
 
-    optimizer: Literal["adam", "adadelta", "sgd"] = "adam"
+    optimizer: Literal["adam", "adadelta"] = "adam"
     learning_rate: float = 1e-3
     batch: int = 256
     epochs: int = 60
@@ -44,10 +44,8 @@ class Training:
     whole: bool = False
 
     def __post_init__(self) -> None:
-        if self.optimizer not in ("adam", "adadelta", "sgd"):
-            raise SettingError(
-                f"The optimizer must be adam, adadelta or sgd; got '{self.optimizer}'."
-            )
+        if self.optimizer not in ("adam", "adadelta"):
+            raise SettingError(f"The optimizer must be adam or adadelta; got '{self.optimizer}'.")
         patience = 1 if self.patience is None else self.patience
         if min(self.learning_rate, self.batch, self.epochs, patience) <= 0:
             raise SettingError(f"Every number of the training must be positive; got {self}.")
@@ -332,8 +330,6 @@ def optimizer_of(
     ]
     if how.optimizer == "adam":
         return torch.optim.Adam(groups, lr=how.learning_rate, fused=True)
-    if how.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=how.learning_rate)
     return torch.optim.Adadelta(groups, lr=how.learning_rate, foreach=True)
 
 

@@ -31,10 +31,11 @@ def train_on_images(
     *,
     seed: int = 0,
     training: Training = ON_IMAGES,
+    sgd: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> nn.Module:
     """Train the network in place on all these images for a fixed number of epochs; the same seed
-    gives the same weights.
+    gives the same weights. `sgd` takes plain gradient descent instead of the settings' optimizer.
     """
     if training.patience is not None:
         raise SettingError(
@@ -44,7 +45,11 @@ def train_on_images(
     part, classes = torch.from_numpy(images), torch.from_numpy(labels)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)  # for the order of the batches, and dropout
-        optimizer = optimizer_of(network, (), training)
+        optimizer = (
+            torch.optim.SGD(network.parameters(), lr=training.learning_rate)
+            if sgd
+            else optimizer_of(network, (), training)
+        )
         for epoch in range(training.epochs):
             network.train()
             total = torch.zeros(())
