@@ -168,13 +168,15 @@ def layers_table(document: ImagesDocument) -> Table | None:
     inside = document.interpretation
     if inside is None:
         return None
-    head = ("layer", "values", "neurons", "AUC", *(f"AUC, {name}" for name in CHANGES.values()))
+    is_known = any(layer.layout for layer in inside.layers)
+    values = ("values",) if is_known else ()
+    head = ("layer", *values, "neurons", "AUC", *(f"AUC, {name}" for name in CHANGES.values()))
     return Table(
         (*head, "threshold", "biased neurons"),
         [
             (
                 layer.name + (" ▲" if layer.name == inside.most_biased else ""),
-                layer.layout or UNDEFINED,
+                *((layer.layout or UNDEFINED,) if is_known else ()),
                 count(layer.neurons),
                 decimal(layer.auc),
                 *(
