@@ -4,21 +4,27 @@ every cell is run. `python -m tests.model_matrix` writes the table of the page `
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 import fairprobe as fp
+from fairprobe.datasets import Dataset, open_table
 from fairprobe.errors import FairprobeError
-from fairprobe.models import TorchModel, load_model, one_thread
+from fairprobe.models import ScoreModel, TorchModel, load_model, one_thread
 from fairprobe.search import Budget
+from tests.services import Handler, Request, Server
 from tests.user_models import (
+    CHANCE,
     TABLE,
     Apart,
     Attention,
@@ -127,6 +133,104 @@ def function(_: Path) -> Any:
     return lambda x: 1 / (1 + np.exp(4 - x[:, 0] / 15 - 1.5 * x[:, 1]))
 
 
+# -- models that answer with amounts ---------------------------------------------------------------
+
+LIMITS = 1_000 * CHANCE.to_numpy()
+
+
+def amounts() -> Dataset:
+    """The same people, with an amount to predict."""
+    return open_table(
+        WORDED.assign(limit=LIMITS), label="limit", sensitive="sex", target="amount", name="limits"
+    )
+
+
+def amount_network() -> nn.Module:
+    """A dense network with one output, in the unit of the amounts."""
+    torch.manual_seed(1)
+    network = nn.Sequential(plain()[0], nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1))
+    x, y = torch.tensor(table(TABLE)), torch.tensor(LIMITS / 1_000, dtype=torch.float32)
+    optimizer = torch.optim.Adam(network.parameters(), 0.02)
+    for _ in range(60):
+        optimizer.zero_grad()
+        ((network(x)[:, 0] - y) ** 2).mean().backward()
+        optimizer.step()
+    with torch.no_grad():
+        last = network[-1]
+        last.weight *= 1_000
+        last.bias *= 1_000
+    return network.eval()
+
+
+def amount_file(name: str, dynamo: bool) -> Callable[[Path], Any]:
+    return lambda folder: write(amount_network(), folder / name, dynamo=dynamo)
+
+
+def amount_pipeline(network: bool) -> Callable[[Path], Any]:
+    def save(folder: Path) -> Any:
+        import skops.io
+        from sklearn.compose import make_column_transformer
+        from sklearn.ensemble import RandomForestRegressor
+        from sklearn.neural_network import MLPRegressor
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+        first = make_column_transformer(
+            (OneHotEncoder(), ["sex", "job", "school"]), (StandardScaler(), ["age", "hours"])
+        )
+        last: Any = RandomForestRegressor(8, max_depth=3, random_state=0)
+        if network:
+            last = MLPRegressor((6,), solver="lbfgs", max_iter=40, random_state=0, tol=1)
+        skops.io.dump(make_pipeline(first, last).fit(WORDED, LIMITS), folder / "m.skops")
+        return folder / "m.skops"
+
+    return save
+
+
+def amount_xgboost(folder: Path) -> Any:
+    import xgboost
+
+    model = xgboost.XGBRegressor(n_estimators=4, max_depth=2, n_jobs=1).fit(table(TABLE), LIMITS)
+    model.save_model(folder / "model.json")
+    return folder / "model.json"
+
+
+def amount_lightgbm(folder: Path) -> Any:
+    import lightgbm
+
+    data = lightgbm.Dataset(table(TABLE), LIMITS)
+    settings = {"objective": "regression", "verbose": -1, "num_threads": 1}
+    lightgbm.train(settings, data, 4).save_model(folder / "model.txt")
+    return folder / "model.txt"
+
+
+def amount_function(_: Path) -> Any:
+    return lambda x: 20 * x[:, 0] + 500 * x[:, 1]
+
+
+class Service(Handler):
+    """Answers with chances or with amounts."""
+
+    def respond(self, request: Request) -> None:
+        rows = request.json["instances"]
+        numbers = [20.0 * row["age"] + 500.0 * (row["sex"] == "male") for row in rows]
+        if request.path == "/chance":
+            numbers = [min(1.0, each / 2_500) for each in numbers]
+        self.reply(json.dumps({"predictions": numbers}).encode())
+
+
+def address(path: str) -> Callable[[Path], Any]:
+    """A service on this machine; it ends with the program."""
+
+    def serve(_: Path) -> Any:
+        server = Server(Service)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        return server.address + path
+
+    return serve
+
+
 CELLS: dict[tuple[str, str], Callable[[Path], Any]] = {
     **{
         (kind, form): exported(kind, name, dynamo)
@@ -144,25 +248,31 @@ CELLS: dict[tuple[str, str], Callable[[Path], Any]] = {
     ("CatBoost", "JSON"): catboost_file("json"),
     ("CatBoost", "ONNX"): catboost_file("onnx"),
     ("function", "Python"): function,
+    ("service", "HTTP"): address("/chance"),
 }
-
-# Opened in tests/models/test_user_networks.py, but not yet audited and repaired line by line.
-NOT_YET = {
-    ("network with two inputs", "torch.export"),
-    ("attention (FT-Transformer)", "ONNX, older exporter"),
-    ("attention (FT-Transformer)", "ONNX, newer exporter"),
-    *((kind, "torch module") for kind in NETWORKS),
-    ("functional network, named inputs", "Keras"),
+AMOUNTS: dict[tuple[str, str], Callable[[Path], Any]] = {
+    **{
+        ("dense network of amounts", form): amount_file(name, dynamo)
+        for form, (name, dynamo) in FILES.items()
+    },
+    ("dense network of amounts", "torch module"): lambda _: amount_network(),
+    ("MLP of amounts in a pipeline", "skops"): amount_pipeline(True),
+    ("random forest of amounts in a pipeline", "skops"): amount_pipeline(False),
+    ("XGBoost of amounts", "JSON"): amount_xgboost,
+    ("LightGBM of amounts", "text"): amount_lightgbm,
+    ("function of amounts", "Python"): amount_function,
+    ("service of amounts", "HTTP"): address("/amount"),
 }
-CELLS = {cell: make for cell, make in CELLS.items() if cell not in NOT_YET}
+CELLS |= AMOUNTS
 
 
 def run(cell: tuple[str, str], folder: Path) -> tuple[str, ...]:
     """One row of the table: what became of this model."""
-    data = people()
+    is_amount = cell in AMOUNTS
+    data = amounts() if is_amount else people()
     model = load_model(CELLS[cell](folder), data)
-    white = isinstance(model, TorchModel)
-    done = fp.audit(data, model, "sex", **SMALL)
+    white = (model.network if isinstance(model, ScoreModel) else model).__class__ is TorchModel
+    done = (fp.audit_scores if is_amount else fp.audit)(data, model, "sex", **SMALL)
     assert done.document.people is not None
     how: dict[str, Any] = {"with_": "average"}
     if white:

@@ -19,10 +19,17 @@ import numpy as np
 from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import AUDIT, ModelOrigin, TableDocument, file_in, read_table_run
+from fairprobe.documents import (
+    AUDIT,
+    ModelOrigin,
+    ScoresDocument,
+    TableDocument,
+    file_in,
+    read_table_run,
+)
 from fairprobe.errors import DataError, ModelError, StorageError
 from fairprobe.escapes import printable
-from fairprobe.models import Decision, Model, TorchModel
+from fairprobe.models import Decision, Model, ScoreModel, TorchModel
 from fairprobe.schema.domain import Domain
 
 OpenModel: TypeAlias = Callable[[Dataset], Model]  # opens the model that the user named
@@ -87,13 +94,17 @@ def model_of_run(folder: Path, data: Dataset) -> Model:
     return model_of(read_table_run(folder), folder, data)
 
 
-def data_of(document: TableDocument, folder: Path, table: Path | str | None = None) -> Dataset:
+def data_of(
+    document: TableDocument | ScoresDocument, folder: Path, table: Path | str | None = None
+) -> Dataset:
     """Open the data of a run, coded as it was then, with the same sensitive attributes."""
     data = _data_of(document, folder, table)
     return data.with_counterparts(document.counterparts.kind)
 
 
-def _data_of(document: TableDocument, folder: Path, table: Path | str | None) -> Dataset:
+def _data_of(
+    document: TableDocument | ScoresDocument, folder: Path, table: Path | str | None
+) -> Dataset:
     name, about = document.dataset, document.data
     if about.origin is not None:
         return _own_table(document, folder, table)
@@ -122,7 +133,10 @@ def outline_of(document: TableDocument, folder: Path) -> Outline:
 
 
 def model_of(
-    document: TableDocument, folder: Path, data: Outline, named: OpenModel | None = None
+    document: TableDocument | ScoresDocument,
+    folder: Path,
+    data: Outline,
+    named: OpenModel | None = None,
 ) -> Model:
     """Open the model of a run, with its decision rule: the network that lies in it, or the user's
     own, which must be named.
@@ -130,7 +144,7 @@ def model_of(
     return _model_of(document, folder, data, named).with_decision(_decision_of(document), data)
 
 
-def _decision_of(document: TableDocument) -> Decision | None:
+def _decision_of(document: TableDocument | ScoresDocument) -> Decision | None:
     rule = document.model.decision
     if rule is None:
         return None
@@ -140,7 +154,10 @@ def _decision_of(document: TableDocument) -> Decision | None:
 
 
 def _model_of(
-    document: TableDocument, folder: Path, data: Outline, named: OpenModel | None
+    document: TableDocument | ScoresDocument,
+    folder: Path,
+    data: Outline,
+    named: OpenModel | None,
 ) -> Model:
     origin = document.model.origin
     if named is not None and isinstance(data, Dataset):
@@ -158,7 +175,9 @@ def _model_of(
             " names is opened. Name the model on the command line, with the options of its audit."
             f" The run says: --model '{_within(folder, origin.source)}'{others}."
         )
-    return trained_before(folder, data)
+    network = trained_before(folder, data)
+    is_score = isinstance(document, ScoresDocument)
+    return ScoreModel.of_network(network) if is_score else network
 
 
 def _within(folder: Path, name: str) -> str:
@@ -218,7 +237,9 @@ def trained_before(folder: Path, data: Outline) -> TorchModel:
     return model
 
 
-def _own_table(document: TableDocument, folder: Path, table: Path | str | None) -> Dataset:
+def _own_table(
+    document: TableDocument | ScoresDocument, folder: Path, table: Path | str | None
+) -> Dataset:
     about, origin = document.data, document.data.origin
     if origin is None or not origin.path or not origin.sha256:
         raise DataError(

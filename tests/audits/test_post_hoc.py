@@ -187,6 +187,7 @@ def _check_graph(path: Path, given: Path, how: str, again: Model, data: Dataset)
 
 def test_repair_returns_the_audit_of_the_written_model(folder: Path, data: Dataset) -> None:
     done = fp.repair(data, opened("own.py:ask", folder, data), "sex", with_="average", **LITTLE)
+    assert isinstance(done, fp.Audit)
     assert done.repair is not None
     assert done.written is not None
     assert done.written.name == "repaired.py"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -33,6 +34,7 @@ from fairprobe.repairs.curve import Point
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.proof import Measured as MeasuredNetwork
 from fairprobe.repairs.proof import Proof
+from fairprobe.repairs.subgroups import SubgroupChange
 from fairprobe.repairs.verdict import MOST_TIES
 
 SUBGROUPS = 10  # the clearest changes
@@ -43,7 +45,7 @@ def repair_document(proof: Proof) -> RepairDocument:
     repair, was = proof.repair, proof.before.dm_rs.estimate
     settings = {
         name: value
-        for name, value in _plain_settings(repair).items()
+        for name, value in plain_settings(repair).items()
         if name not in ("start", repair.dial)
     }
     return RepairDocument(
@@ -99,22 +101,29 @@ def _verdict(proof: Proof) -> RepairVerdict:
             )
             for each in decision.comparisons
         ],
-        subgroups=[
-            SubgroupComparison(
-                name=group.name,
-                share=group.share,
-                people=group.people,
-                given=group.given,
-                control=group.control,
-                repaired=group.repaired,
-                rest=group.rest,
-                p=group.p,
-                is_harm=group.is_harm(1 - decision.confidence),
-            )
-            for group in proof.groups[:SUBGROUPS]
-        ],
+        subgroups=subgroup_documents(proof.groups, decision.confidence),
         subgroups_compared=len(proof.groups),
     )
+
+
+def subgroup_documents(
+    groups: Sequence[SubgroupChange], confidence: float
+) -> list[SubgroupComparison]:
+    """The clearest changes."""
+    return [
+        SubgroupComparison(
+            name=group.name,
+            share=group.share,
+            people=group.people,
+            given=group.given,
+            control=group.control,
+            repaired=group.repaired,
+            rest=group.rest,
+            p=group.p,
+            is_harm=group.is_harm(1 - confidence),
+        )
+        for group in groups[:SUBGROUPS]
+    ]
 
 
 def _shares(answers: Answers, proof: Proof) -> SeedShares:
@@ -134,11 +143,11 @@ def _spread(spread: Spread) -> SeedSpread:
     return SeedSpread(mean=spread.mean, least=spread.least, most=spread.most)
 
 
-def _plain_settings(settings: Repair | PostHoc | Any) -> dict[str, Any]:
+def plain_settings(settings: Repair | PostHoc | Any) -> dict[str, Any]:
     """The fields of settings, those of settings within them (a training, a budget) included."""
     values = {each.name: getattr(settings, each.name) for each in fields(settings)}
     return {
-        name: _plain_settings(value) if is_dataclass(value) else value
+        name: plain_settings(value) if is_dataclass(value) else value
         for name, value in values.items()
         if value is None or is_dataclass(value) or is_plain(value)
     }

@@ -12,12 +12,14 @@ from fairprobe.audits.certify import proved_share, with_proved_shares
 from fairprobe.audits.models import as_model
 from fairprobe.audits.post_hoc import repair_post_hoc
 from fairprobe.audits.resume import check_repair
+from fairprobe.audits.score_repair import repair_scores
+from fairprobe.audits.scores import ScoreAudit
 from fairprobe.audits.table import AUTO, Audit, audit
 from fairprobe.audits.written import written
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import read_table_run
+from fairprobe.documents import ScoresDocument, read_repairable_run
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.models import Decision, Model, TorchModel
+from fairprobe.models import Decision, Model, ScoreModel, Tolerance, TorchModel
 from fairprobe.repairs import POST_HOC, PostHoc, Repair, any_repair_named, prove
 from fairprobe.repairs.base import network_of
 from fairprobe.repairs.certified import Certified
@@ -39,6 +41,7 @@ def repair(
     *,
     counterparts: CounterpartKind = "twins",
     decision: Decision | None = None,
+    tolerance: Tolerance | float | str | None = None,
     with_: str | Repair | PostHoc = "counterfactual",
     strength: float | None = None,
     max_accuracy_drop: float = 0.02,
@@ -57,7 +60,7 @@ def repair(
     findings_to: Path | None = None,
     checkpoint: Path | None = None,
     **settings: Any,
-) -> Audit:
+) -> Audit | ScoreAudit:
     """Repair a network so that it treats people alike who differ only in the sensitive attributes.
 
     Returns the audit of the repaired network: `.model` is the network, `.repair` the proof of what
@@ -69,9 +72,13 @@ def repair(
     the network was trained with; a network that fairprobe trained knows its own. In the folder
     `checkpoint` trained networks are kept: after a kill, the same repair with the same folder does
     not train them again. The other options are those of `repairs.prove` and of `audit`.
+
+    Where the label is an amount, the answer is that of `audit_scores`, and `tolerance` says which
+    change of the amount matters. `max_accuracy_drop` is then how far the mean error may rise, as a
+    share of the error of always answering the mean.
     """
     coded = data.with_sensitive(sensitive).with_counterparts(counterparts)
-    ready = as_model(model, coded).with_decision(decision, coded)
+    ready = _ready(as_model(model, coded), coded, decision, tolerance)
     how = _chosen(with_, strength, settings)
     seed = _seed_of(ready) if seed is None else seed
     limits: dict[str, Any] = {
@@ -88,17 +95,33 @@ def repair(
         "checkpoint": checkpoint,
         "seed": seed,
     }
+    more = {"curve": curve, "choose": choose if strength is None else False, "max_seeds": max_seeds}
+    if coded.amounts is not None:
+        return repair_scores(coded, ready, how, tolerance, limits | more, search, last)
     if isinstance(how, PostHoc):
         return repair_post_hoc(coded, ready, how, limits, search, last)
-    limits |= {
-        "curve": curve,
-        "choose": choose if strength is None else False,
-        "max_seeds": max_seeds,
-    }
+    limits |= more
     proof = _proven(coded, network_of(ready), how, seed, limits, search, checkpoint)
     delivered, file = written(proof, coded)
     done = audit(data, delivered, sensitive, **search, **last)
     return replace(done, repair=proof, written=file)
+
+
+def _ready(
+    model: Model,
+    data: Dataset,
+    decision: Decision | None,
+    tolerance: Tolerance | float | str | None,
+) -> Model:
+    """The model with its decision rule. Amounts have none, and classes no tolerance."""
+    is_amount = data.amounts is not None
+    if (decision if is_amount else tolerance) is not None:
+        raise SettingError(
+            f"'{data.label}' is an amount: there is no class to decide on. Leave the decision out."
+            if is_amount
+            else f"A tolerance is for amounts, and '{data.label}' is classes. Leave it out."
+        )
+    return model.with_decision(decision, data)
 
 
 def _chosen(
@@ -142,6 +165,7 @@ def _proven(
 
 def _seed_of(model: Model, default: int = 0) -> int:
     """The seed of the split that a network was trained with, if it was trained here."""
+    model = model.network or model if isinstance(model, ScoreModel) else model
     return model.trained_on[1] if isinstance(model, TorchModel) and model.trained_on else default
 
 
@@ -153,25 +177,29 @@ def repair_run(
     table: Path | str | None = None,
     model: OpenModel | None = None,
     **options: Any,
-) -> Audit:
+) -> Audit | ScoreAudit:
     """Repair the model of a run, with the method and the budget of its audit, for its sensitive
     attributes or for others. `table` and `model` are the user's own, if the run was made with them;
     `options` are those of `repair`.
     """
-    document = read_table_run(folder)
+    document = read_repairable_run(folder)
     data = data_of(document, Path(folder), table)
     if sensitive:
         data = data.with_sensitive(sensitive)
     given = model_of(document, Path(folder), data, model)
+    network = given.network if isinstance(given, ScoreModel) else given
     if isinstance(how, PostHoc):
         _check_of_their_own(given, how)
-    elif not isinstance(given, TorchModel):
+    elif not isinstance(network, TorchModel):
         raise _only_networks(given)
-    elif given.own is not None and not how.keeps_shape:
+    elif network.own is not None and not how.keeps_shape:
         raise SettingError(
             f"The repair '{how.name}' changes what the network is given, so it cannot be written"
-            f" into {given.own.name}. Choose another, such as counterfactual."
+            f" into {network.own.name}. Choose another, such as counterfactual."
         )
+    if isinstance(document, ScoresDocument):
+        within = document.tolerance
+        options["tolerance"] = Tolerance(within.value, within.unit)
     found = document.generation
     budget = Budget(
         seeds=found.seeds or 1,
@@ -210,7 +238,8 @@ def _check_of_their_own(model: Model, how: PostHoc) -> None:
 def _only_networks(model: Model) -> ModelError:
     """A model without accessible weights: nothing can be trained."""
     why = f" Why it is a black box: {model.about.why}" if model.about and model.about.why else ""
+    after = "average" if isinstance(model, ScoreModel) else ", ".join(POST_HOC)
     return ModelError(
         "This repair changes the weights of a network, and the model of the run is a black box."
-        f" Repair it after the fact: --with {', '.join(POST_HOC)}.{why}"
+        f" Repair it after the fact: --with {after}.{why}"
     )

@@ -30,7 +30,7 @@ from fairprobe.documents.scores import (
     ToleranceDocument,
 )
 from fairprobe.metrics import Estimate
-from fairprobe.metrics.scores import Change, ScoredGroups, in_deviations
+from fairprobe.metrics.scores import AmountQuality, Change, ScoredGroups, in_deviations
 from fairprobe.models import About
 from fairprobe.present.score_sentences import notes, verdict
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 def scores_document(audit: ScoreAudit, *, command: str = "") -> ScoresDocument:
     """Everything a reader of the audit needs."""
     data, model = audit.data, audit.model
-    quality = audit.quality
     document = ScoresDocument(
         created=audit.created,
         command=command,
@@ -66,16 +65,7 @@ def scores_document(audit: ScoreAudit, *, command: str = "") -> ScoresDocument:
         plausible=None if audit.plausible is None else plausible_document(audit.plausible),
         no_plausible=audit.no_plausible,
         groups=[_groups(each, model.scale) for each in audit.groups],
-        quality=(
-            None
-            if quality is None
-            else AmountQualityDocument(
-                rows=quality.rows,
-                r2=quality.r2,
-                error=estimate_document(quality.error),
-                error_of_mean=quality.error_of_mean,
-            )
-        ),
+        quality=None if audit.quality is None else quality_document(audit.quality),
         score_pairs=[
             ScorePair(
                 **pair_in_words(data.domain, pair),
@@ -87,6 +77,7 @@ def scores_document(audit: ScoreAudit, *, command: str = "") -> ScoresDocument:
         ],
         verdict="",
         notes=[],
+        repair=audit.repair_document,
     )
     return msgspec.structs.replace(document, verdict=verdict(document), notes=notes(document))
 
@@ -121,6 +112,16 @@ def _tolerance(audit: ScoreAudit) -> ToleranceDocument:
         unit=given.unit,
         amount=amounts[given.unit],
         is_default=audit.is_default,
+    )
+
+
+def quality_document(quality: AmountQuality) -> AmountQualityDocument:
+    """How well a model predicts."""
+    return AmountQualityDocument(
+        rows=quality.rows,
+        r2=quality.r2,
+        error=estimate_document(quality.error),
+        error_of_mean=quality.error_of_mean,
     )
 
 

@@ -31,9 +31,11 @@ from fairprobe.audits.table import (
     with_findings,
     within_stage,
 )
+from fairprobe.audits.written import WrittenModel
 from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ScoresDocument
+from fairprobe.documents.scores import ScoreRepairDocument
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.interpret import NeuronBias
@@ -62,7 +64,8 @@ from fairprobe.metrics.scores import (
 )
 from fairprobe.models import Model, ScoreModel, Tolerance, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
-from fairprobe.runs import DOMAIN, FINDINGS, MODEL
+from fairprobe.repairs.amounts import AmountProof
+from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
 from fairprobe.schema.domain import Outside
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
@@ -109,6 +112,15 @@ class ScoreAudit(AuditResult[ScoresDocument]):
     versions: dict[str, str]
     refuted: int | None = None
     interpretation: NeuronBias | None = None
+    repair: AmountProof | None = None
+    written: WrittenModel | None = None
+
+    @property
+    def repair_document(self) -> ScoreRepairDocument | None:
+        """The proof of the repair that made the model, as a typed document."""
+        from fairprobe.audits.score_repair import score_repair_document
+
+        return None if self.repair is None else score_repair_document(self.repair)
 
     @property
     def document(self) -> ScoresDocument:
@@ -120,9 +132,12 @@ class ScoreAudit(AuditResult[ScoresDocument]):
         table.
         """
         files: dict[str, Write] = {FINDINGS: self._write_findings}
-        network = self.model.network
-        if network is not None and self.model.original is None:
-            files[MODEL] = lambda path: networks.save(network, path)
+        network, written = self.model.network, self.written
+        place = REFUSED if self.repair is not None and not self.repair.accepted else MODEL
+        if written is not None:
+            files[place] = written.save
+        elif network is not None and self.model.original is None:
+            files[place] = lambda path: networks.save(network, path)
         if self.data.origin is not None:
             files[DOMAIN] = lambda path: write_domain(self.data, path)
         return files
@@ -181,7 +196,7 @@ def audit_scores(
     tell, rngs = progress or (lambda *_: None), streams(seed)
     _check_method(method)
     tell("Checking the model", 0, 1, "")
-    scored = _scored(as_model(model, data), data, tolerance)
+    scored = scored_model(as_model(model, data), data, tolerance)
     among_plausible = people == "plausible" and len(data) >= FEWEST_ROWS
     drawn: list[Verdict] = []
     made, maker, no_plausible = measure_plausible(
@@ -268,7 +283,9 @@ def audit_scores(
     )
 
 
-def _scored(model: Model, data: Dataset, tolerance: Tolerance | float | str | None) -> ScoreModel:
+def scored_model(
+    model: Model, data: Dataset, tolerance: Tolerance | float | str | None
+) -> ScoreModel:
     """The model with its tolerance; refused if it does not answer with a number, or at random."""
     if not isinstance(model, ScoreModel):
         raise ModelError(

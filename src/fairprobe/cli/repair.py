@@ -29,7 +29,7 @@ from fairprobe.cli.options import Overwrite, Samples, grouped
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.documents import TableDocument
+    from fairprobe.documents import ScoresDocument, TableDocument
     from fairprobe.repairs import PostHoc, Repair
 
 WITH = (
@@ -246,6 +246,10 @@ def repair(
     accuracy, helps too few, or does harm by another attribute or to a group is refused, with exit
     code 1. If the seeds do not settle it, it is undecided, with exit code 3.
 
+    Of a run about amounts (--target amount) the error of the amount is in the place of accuracy:
+    --max-accuracy-drop counts points of the error of always answering the mean. Those are affected
+    whose answer changes by more than the tolerance of the run.
+
     A model without accessible weights is repaired after the fact, by average, thresholds or
     abstain: nothing is trained, the control is the model itself, and both are written as one file.
 
@@ -289,19 +293,19 @@ def _write(
     options: dict[str, bool],
     *,
     show: bool,
-) -> TableDocument:
+) -> TableDocument | ScoresDocument:
     """Repair the model of a run, write the new run into a folder, and return its document."""
     from fairprobe.audits import RunFolder, repair_run
-    from fairprobe.documents import TextDocument, read_run, read_table_run
+    from fairprobe.documents import TextDocument, read_repairable_run, read_run
 
     if isinstance(read_run(run), TextDocument):
         raise SettingError(
             f"{run} is an audit of texts. Repair a text network from its texts: fairprobe"
             " repair-text TEXTS --model MODEL --sensitive WORDS."
         )
-    read_table_run(run)  # refuse what is not a run before anything is made
+    read_repairable_run(run)  # refuse what is not a run before anything is made
     with RunFolder(folder, **options) as staged, progress(show=show) as on_stage:
-        done = repair_run(
+        done: Any = repair_run(
             run,
             how,
             progress=on_stage,
@@ -309,22 +313,26 @@ def _write(
             checkpoint=staged.checkpoint,
             **settings,
         )
-        return staged.fill(done, command=command_line())
+        document: TableDocument | ScoresDocument = staged.fill(done, command=command_line())
+        return document
 
 
-def _end(document: TableDocument, folder: Path) -> None:
+def _end(document: TableDocument | ScoresDocument, folder: Path) -> None:
     """End with the exit code of a repair that is not accepted or was interrupted."""
+    from fairprobe.documents import RepairDocument
+
     if document.generation.stopped == "interrupted":
         end(
             INTERRUPTED,
             f"Interrupted in the last search: the repair and its proof are complete in {folder}.",
         )
-    if document.repair is not None and not document.repair.accepted:
+    repair = document.repair
+    if repair is not None and not repair.accepted:
         where = f"The evidence is in {folder}, its model in refused-model."
-        if document.repair.verdict.outcome == "undecided":
-            doubts = " ".join(document.repair.verdict.doubts)
-            end(NOTHING_JUDGED, f"Undecided: {doubts} {where}")
-        end(OVER, f"Refused: {' '.join(document.repair.reasons)} {where}")
+        found = repair.verdict if isinstance(repair, RepairDocument) else repair
+        if found.outcome == "undecided":
+            end(NOTHING_JUDGED, f"Undecided: {' '.join(found.doubts)} {where}")
+        end(OVER, f"Refused: {' '.join(repair.reasons)} {where}")
 
 
 def _choice(text: str | None) -> Any:

@@ -41,6 +41,7 @@ from fairprobe.documents.runs import (
     KINDS,
     RunDocument,
     read_measured_run,
+    read_repairable_run,
     read_run,
     read_table_run,
 )
@@ -172,6 +173,7 @@ __all__ = [
     "header_of",
     "read_bytes",
     "read_measured_run",
+    "read_repairable_run",
     "read_run",
     "read_table_run",
     "read_toml",

@@ -84,6 +84,12 @@ def read_table_run(folder: Path | str, *, what: str = "run") -> TableDocument:
     return _table(read_run(folder, what=what), folder, what)
 
 
+def read_repairable_run(folder: Path | str, *, what: str = "run") -> TableDocument | ScoresDocument:
+    """Read the document of a run that must be an audit of a table, of classes or of amounts."""
+    document = read_run(folder, what=what)
+    return document if isinstance(document, ScoresDocument) else _table(document, folder, what)
+
+
 def _table(document: RunDocument, folder: Path | str, what: str) -> TableDocument:
     if not isinstance(document, TableDocument):
         raise StorageError(

@@ -12,18 +12,22 @@ from fairprobe.documents.base import (
     EstimateDocument,
     Number,
     RateDocument,
+    Settings,
     Share,
 )
 from fairprobe.documents.origin import ModelOrigin
 from fairprobe.documents.people import People, PlausibleDocument
 from fairprobe.documents.table import (
     Data,
+    Dial,
     ModelSummary,
+    RepairLimits,
     Search,
     SelectionRow,
     Size,
     TableMeasurements,
 )
+from fairprobe.documents.verdict import NumberComparison, SubgroupComparison
 
 
 class ToleranceDocument(Document, frozen=True, kw_only=True):
@@ -103,6 +107,71 @@ class AmountQualityDocument(Document, frozen=True, kw_only=True):
     error_of_mean: Amount
 
 
+class MeasuredAmountsDocument(Document, frozen=True, kw_only=True):
+    """One model in the proof of a repair: how well it predicts the people held out (`error` is its
+    mean error over that of always answering the mean), by how much its answers change, and who is
+    affected.
+    """
+
+    quality: AmountQualityDocument
+    error: Amount
+    change: ChangeDocument
+    people: RateDocument
+    plausible: RateDocument | None
+    dm_rs: RateDocument
+    idis: Count
+    tried: Count
+    others: dict[str, RateDocument]
+    alone: dict[str, RateDocument]
+    is_constant: bool
+
+
+class AmountPointDocument(Document, frozen=True, kw_only=True):
+    """A setting of the repair's dial, measured on the validation people."""
+
+    setting: Number
+    error: Amount
+    change: Amount
+    affected: RateDocument
+    dm_rs: RateDocument
+    is_constant: bool
+    is_best: bool
+    is_chosen: bool
+
+
+class ScoreRepairDocument(Document, frozen=True, kw_only=True):
+    """What a repair did, and the decision over the `seeds`: networks trained again without a repair
+    beside repaired ones. `reasons` refuse it, `doubts` leave it undecided.
+    """
+
+    name: str
+    title: str
+    start: str
+    settings: Settings
+    dial: Dial
+    accepted: bool
+    forced: bool
+    outcome: Literal["accepted", "refused", "undecided"]
+    reasons: list[str]
+    doubts: list[str]
+    confidence: Share
+    min_help: Share
+    limits: RepairLimits
+    seeds: list[int]
+    delivered: int
+    comparisons: list[NumberComparison]
+    subgroups: list[SubgroupComparison]
+    subgroups_compared: Count
+    before: MeasuredAmountsDocument
+    after: MeasuredAmountsDocument
+    controls: dict[str, MeasuredAmountsDocument]
+    curve: list[AmountPointDocument]
+
+    def __post_init__(self) -> None:
+        if self.delivered not in self.seeds:
+            raise ValueError(f"the seed {self.delivered} is delivered, but was not trained")
+
+
 class ScorePair(Document, frozen=True, kw_only=True):
     """Two people whose answers differ by more than the tolerance (`PairDocument` explains the
     rest).
@@ -159,6 +228,7 @@ class ScoresDocument(TableMeasurements, frozen=True, kw_only=True):
     score_pairs: list[ScorePair]
     verdict: str
     notes: list[str]
+    repair: ScoreRepairDocument | None = None
 
     def __post_init__(self) -> None:
         if "fairprobe" not in self.versions:

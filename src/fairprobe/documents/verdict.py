@@ -35,14 +35,34 @@ class SubgroupComparison(Document, frozen=True, kw_only=True):
     """
 
     name: str
-    share: Literal["refused", "wrongly refused", "wrong"]
+    share: Literal["refused", "wrongly refused", "wrong", "error"]
     people: Count
-    given: Share
-    control: Share
-    repaired: Share
-    rest: Share
+    given: Number
+    control: Number
+    repaired: Number
+    rest: Number
     p: Share
     is_harm: bool
+
+
+class NumberSpread(Document, frozen=True, kw_only=True):
+    """A number's mean over the seeds, and its smallest and largest value."""
+
+    mean: Number
+    least: Number
+    most: Number
+
+
+class NumberComparison(Document, frozen=True, kw_only=True):
+    """As `SeedComparison`, of a number that need not be a share."""
+
+    what: str
+    by: str
+    control: NumberSpread
+    repaired: NumberSpread
+    low: Number
+    high: Number
+    is_judged: bool
 
 
 class SeedShares(Document, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ class Feed(Trial):
     ) -> None:
         for name in blind_to:
             data.domain.index(name)  # an error if it does not exist
-        self.classes = data.classes
+        self.classes, self.is_amount = data.classes, data.amounts is not None
         self.data, self.encoder, self.inputs, self.blind_to = data, encoder, inputs, blind_to
 
     def seen(self, opened: Opened) -> list[str]:

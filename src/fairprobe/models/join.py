@@ -23,7 +23,7 @@ from fairprobe.models.columns import Numbers, learn_columns
 from fairprobe.models.encoder import Encoder
 from fairprobe.models.feed import Feed
 from fairprobe.models.formats.base import Opened, Varying
-from fairprobe.models.scores import check_kind, join_scores
+from fairprobe.models.scores import ScoreModel, check_kind, join_scores
 from fairprobe.models.torch_model import Outputs, TorchModel, as_logits
 
 SAME = 1e-3  # the greatest difference in probability between a white box and the user's program
@@ -48,7 +48,12 @@ def join(opened: Opened, feed: Feed, origin: dict[str, Any] | None) -> Model:
     given = partial(feed.words, seen) if opened.takes == "words" else to_numbers
     assert given is not None
     if data.amounts is not None:
-        return join_scores(opened, data, given, about, lambda: _network(opened, data, to_numbers))
+        scored = join_scores(opened, data, given, about, lambda: _network(opened, data, to_numbers))
+        user = scored.original or scored
+        if isinstance(user, ScoreModel) and user.network is None:
+            numbers = None if opened.takes == "words" else to_numbers
+            user.joint = Joint(opened, numbers, None, "amounts", to_numbers)
+        return scored
     order = class_order(opened.classes, opened.name, data)
     scores: Outputs = opened.outputs
     if opened.network is not None:

@@ -30,6 +30,7 @@ from fairprobe.models.feed import Feed
 from fairprobe.models.formats.base import Opened, Trial
 from fairprobe.models.join import join
 from fairprobe.models.numbers import Inputs
+from fairprobe.models.scores import ScoreModel
 from fairprobe.models.torch_model import Outputs, TorchModel
 
 Source: TypeAlias = "str | Path | nn.Module | Callable[..., Any] | object"
@@ -106,8 +107,9 @@ def load_model(
     user = model.original or model
     if user.joint is not None:
         user.joint = replace(user.joint, reopen=partial(_reopen, data, given))
-    if isinstance(model, TorchModel) and opened.write_back is not None:
-        model.own = _own(opened, source, weights, data, given)
+    network = model.network if isinstance(model, ScoreModel) else model
+    if isinstance(network, TorchModel) and opened.write_back is not None:
+        model.own = network.own = _own(opened, source, weights, data, given)
     return model
 
 

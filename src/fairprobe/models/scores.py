@@ -106,13 +106,14 @@ class ScoreModel(Model):
     def within(self, tolerance: Tolerance, people: Rows) -> Self:
         """The same model with a tolerance, and the scale of its answers to these people."""
         scale = float(self.amounts(people).std()) if len(people) else 0.0
-        return self._with(tolerance, scale)
+        return self.judged_by(tolerance, scale)
 
-    def _with(self, tolerance: Tolerance, scale: float) -> Self:
+    def judged_by(self, tolerance: Tolerance, scale: float) -> Self:
+        """The same model with this tolerance and scale."""
         other = self._copy()
         other.tolerance, other.scale = tolerance, scale
         if isinstance(self.original, ScoreModel):
-            other.original = self.original._with(tolerance, scale)
+            other.original = self.original.judged_by(tolerance, scale)
         return other
 
     def amounts(self, x: Rows) -> Floats:

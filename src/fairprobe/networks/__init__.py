@@ -1,6 +1,12 @@
 """The papers' networks, one training loop, and their files."""
 
-from fairprobe.networks.amounts import amount_network, answer_in_deviations, answer_in_units
+from fairprobe.networks.amounts import (
+    amount_network,
+    answer_in_deviations,
+    answer_in_units,
+    learned,
+    to_learn,
+)
 from fairprobe.networks.dense import HFCN, LFCN, DenseNetwork, dense, hfcn, lfcn
 from fairprobe.networks.files import FILES, kept, load, save
 from fairprobe.networks.training import Batch, Examples, Penalty, Training, is_constant, train
@@ -21,8 +27,10 @@ __all__ = [
     "hfcn",
     "is_constant",
     "kept",
+    "learned",
     "lfcn",
     "load",
     "save",
+    "to_learn",
     "train",
 ]

@@ -1,13 +1,15 @@
 """Networks that answer with an amount. They learn it in standard deviations from the mean, and the
-last layer is changed afterwards, so that the network itself answers in the unit of the label.
+last layer is changed afterwards, so that the network itself answers in the unit of the label. A
+network of a user that does not end in a linear layer learns behind a fixed scale (`Deviations`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.errors import ModelError
@@ -25,10 +27,10 @@ def amount_network(domain: Domain, hidden: Sequence[int], *, seed: int = 0) -> D
     return network
 
 
-def standardized(amounts: Floats, rows: Ints) -> Rows:
-    """All amounts in standard deviations from the mean of these rows."""
+def standardized(amounts: Floats, rows: Ints, others: Floats | None = None) -> Rows:
+    """All amounts, or `others`, in standard deviations from the mean of these rows."""
     mean, deviation = _measures(amounts, rows)
-    return ((amounts - mean) / deviation).astype("float32")
+    return (((amounts if others is None else others) - mean) / deviation).astype("float32")
 
 
 def answer_in_units(network: nn.Module, amounts: Floats, rows: Ints) -> None:
@@ -47,6 +49,52 @@ def answer_in_deviations(network: nn.Module, amounts: Floats, rows: Ints) -> Non
     with torch.no_grad():
         last.weight /= deviation
         last.bias.copy_((last.bias - mean) / deviation)
+
+
+class Deviations(nn.Module):
+    """A network that answers in units, read in standard deviations."""
+
+    def __init__(self, network: nn.Module, mean: float, deviation: float) -> None:
+        super().__init__()
+        self.network, self._mean, self._deviation = network, mean, deviation
+
+    def forward(self, z: Tensor) -> Tensor:
+        read: Tensor = (self.network(z) - self._mean) / self._deviation
+        return read
+
+
+def to_learn(
+    network: nn.Module, amounts: Floats, rows: Ints, z: Tensor, *, is_fresh: bool = False
+) -> nn.Module:
+    """A network that answers in units, as the training loop needs it: itself with another last
+    layer where that is all it takes, which inputs `z` show, or behind a scale. A fresh network
+    answers with small numbers, and is given the unit first.
+    """
+    if is_fresh:
+        with suppress(ModelError):
+            answer_in_units(network, amounts, rows)
+    wrapped = Deviations(network, *_measures(amounts, rows))
+    network.eval()
+    with torch.no_grad():
+        wanted = wrapped(z)
+        try:
+            if not _last_layer(network).weight.requires_grad:
+                return wrapped
+            answer_in_deviations(network, amounts, rows)
+        except ModelError:
+            return wrapped
+        if torch.allclose(network(z), wanted, rtol=1e-3, atol=1e-3):
+            return network
+        answer_in_units(network, amounts, rows)
+    return wrapped
+
+
+def learned(module: nn.Module, amounts: Floats, rows: Ints) -> nn.Module:
+    """The network that `to_learn` prepared, answering in units again."""
+    if isinstance(module, Deviations):
+        return module.network
+    answer_in_units(module, amounts, rows)
+    return module
 
 
 def _measures(amounts: Floats, rows: Ints) -> tuple[float, float]:

@@ -22,7 +22,15 @@ from torch import Tensor, nn
 from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError, ModelError, SettingError
-from fairprobe.models import Encoder, Model, Outputs, TorchModel, as_logits, one_thread
+from fairprobe.models import (
+    Encoder,
+    Model,
+    Outputs,
+    ScoreModel,
+    TorchModel,
+    as_logits,
+    one_thread,
+)
 from fairprobe.models.trace import BeforeProbabilities
 from fairprobe.networks.amounts import standardized
 
@@ -58,10 +66,12 @@ class Training:
 
 @dataclass(frozen=True)
 class Examples:
-    """Rows (N, A) of codes and their classes (N,), to train on in addition to the data."""
+    """Rows (N, A) of codes and their classes or amounts (N,), to train on in addition to the
+    data.
+    """
 
     x: Rows
-    y: Ints
+    y: Ints | Floats
 
 
 @dataclass(frozen=True)
@@ -132,7 +142,10 @@ def train(
             added = np.ones(0 if others is None else len(others.y))
             counts = torch.from_numpy(np.concatenate([own, added]).astype(np.float32)).to(device)
         if others is not None:
-            x, y = np.concatenate([x, others.x]), np.concatenate([y, others.y])
+            more_y: Any = others.y
+            if data.amounts is not None:
+                more_y = standardized(data.amounts, split.train, np.asarray(others.y, np.float64))
+            x, y = np.concatenate([x, others.x]), np.concatenate([y, more_y])
         codes = torch.from_numpy(x)
         return _Part(
             codes.to(device),
@@ -179,10 +192,12 @@ def _divided(more: Examples | None, seed: int) -> tuple[Examples | None, Example
     return Examples(more.x[added], more.y[added]), Examples(more.x[kept], more.y[kept])
 
 
-def is_constant(model: Model, x: Rows) -> bool:
-    """Whether the model gives all these rows the same class: a network that died in training, or
-    one that always predicts the most common class.
+def is_constant(model: Model, x: Rows, *, is_amount: bool = False) -> bool:
+    """Whether the model gives all these rows the same class, or amount: a network that died in
+    training, or one that always predicts the most common class.
     """
+    if is_amount and isinstance(model, TorchModel):
+        return float(ScoreModel.of_network(model).amounts(x).std()) == 0
     return len(np.unique(model.labels(x))) < 2
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fairprobe.documents import ScoresDocument
 from fairprobe.documents.scores import ChangeDocument, ScoredGroupsDocument
-from fairprobe.present import counterparts, pair_sentences
+from fairprobe.present import counterparts, pair_sentences, score_repair
 from fairprobe.present import score_sentences as say
 from fairprobe.present.formats import (
     amount,
@@ -35,6 +35,11 @@ def scores_summary(document: ScoresDocument) -> RenderableType:
         Panel(Text(plain(document.verdict)), title=title, title_align="left"),
         numbers(document).terminal(),
     ]
+    if document.repair is not None:
+        text = Text(plain("\n".join(score_repair.said(document))))
+        headline = Text(plain(score_repair.headline(document.repair)))
+        models = score_repair.before_and_after(document.repair).terminal()
+        parts = [Panel(text, title=headline, title_align="left"), models, *parts]
     for table in document.groups[:1] + document.groups[1:][-1:]:
         parts += [Text(), groups_table(table, most=GROUPS).terminal()]
     if document.score_pairs:
@@ -143,6 +148,7 @@ def page(document: ScoresDocument) -> dict[str, Any]:
         "noun": say.noun(document),
         "status": say.status(document),
         "say": say,
+        "say_repair": score_repair,
         "say_pair": pair_sentences,
         "say_counterparts": counterparts,
         "change_table": change_table,

@@ -15,14 +15,14 @@ A person costs as many answers of the model as there are combinations of values.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
-from fairprobe.models import Model
+from fairprobe.models import Model, ScoreModel
 from fairprobe.repairs.posthoc import CASES_AT_ONCE, Cases, PostHoc, about
 from fairprobe.schema.domain import Domain
 
@@ -48,6 +48,8 @@ class Average(PostHoc):
     def __call__(self, model: Model, data: Dataset, *, seed: int = 0) -> Model:
         del seed
         data.domain.require_sensitive()
+        if isinstance(model, ScoreModel):
+            return AveragedAmounts(model, data.domain, self.shares(data))
         return Averaged(model, data.domain, self.shares(data))
 
     def shares(self, data: Dataset) -> Rows:
@@ -80,9 +82,29 @@ class Averaged(Model):
 
     def _average(self, x: Rows) -> Rows:
         cases = Cases(self.domain, x)
-        p = self.given.probabilities(cases.rows)
-        weights = self.shares[:, None] * cases.is_possible
-        weights = np.where(weights.any(axis=0), weights, cases.is_possible)
-        weights /= weights.sum(axis=0)
+        p, weights = self.given.probabilities(cases.rows), _weights(cases, self.shares)
         means = (weights[:, :, None] * p.reshape(*weights.shape, -1)).sum(axis=0)
         return np.asarray(means[cases.place], dtype=np.float32)
+
+
+class AveragedAmounts(ScoreModel):
+    """A model whose amounts are means over counterparts."""
+
+    def __init__(self, model: ScoreModel, domain: Domain, shares: Rows) -> None:
+        super().__init__(self._average, batch=CASES_AT_ONCE)
+        self.given, self.domain, self.shares = model, domain, shares
+        self.about = about(model, Average.name)
+        self.tolerance, self.scale = model.tolerance, model.scale
+
+    def _average(self, x: Rows) -> Floats:
+        cases = Cases(self.domain, x)
+        weights = _weights(cases, self.shares.astype(np.float64))
+        amounts = self.given.amounts(cases.rows).reshape(weights.shape)
+        return np.asarray((weights * amounts).sum(axis=0)[cases.place])
+
+
+def _weights(cases: Cases, shares: Rows | Floats) -> Any:
+    """(V, M) how much each member of a case counts; those of a case add up to 1."""
+    weights = shares[:, None] * cases.is_possible
+    weights = np.where(weights.any(axis=0), weights, cases.is_possible)
+    return weights / weights.sum(axis=0)

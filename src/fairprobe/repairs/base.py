@@ -21,11 +21,20 @@ from torch import nn
 from fairprobe.arrays import Floats
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.models import Model, TorchModel
-from fairprobe.networks import Examples, Penalty, Training, is_constant, train
+from fairprobe.models import Encoder, Model, TorchModel
+from fairprobe.networks import (
+    Examples,
+    Penalty,
+    Training,
+    is_constant,
+    learned,
+    to_learn,
+    train,
+)
 from fairprobe.repairs.described import Described, check_described
 
 OnEpoch: TypeAlias = Callable[[int, int], None]
+TRIED = 64  # people who show how a network of amounts can learn
 ATTEMPTS = 4  # trainings from scratch, until one does not end at a single answer
 
 
@@ -36,13 +45,15 @@ class Repair(Described, ABC):
     The sensitive attributes are those of the data's domain. `start`: from the weights that the
     network has, or with fresh ones. `dial` is the setting that trades accuracy for fairness, which
     the trade-off curve turns. `keeps_shape`: whether only weights change, so that they can be
-    written into the file that a network came from.
+    written into the file that a network came from. `takes_amounts`: whether it repairs networks
+    that answer with amounts, too.
     """
 
     dial: ClassVar[str] = "strength"
     dial_means: ClassVar[str]
     has_dial: ClassVar[bool] = True
     keeps_shape: ClassVar[bool] = True
+    takes_amounts: ClassVar[bool] = False
 
     start: Literal["scratch", "fine-tune"] = "fine-tune"
     training: Training = field(default_factory=Training)
@@ -150,10 +161,20 @@ def learn(
     more: Examples | None = None,
     class_weights: Floats | None = None,
 ) -> TorchModel:
-    """Train with a repair's settings. The network keeps the decision rule of the given one."""
+    """Train with a repair's settings. The network keeps the decision rule of the given one. One
+    that answers with amounts does so in their unit, before and after.
+    """
+    lessons = repair.lessons(given, data)
+    rows, module = data.split(seed).train, network
+    if lessons.amounts is not None:
+        z = Encoder(data.domain)(torch.from_numpy(data.x[rows[:TRIED]]))
+        is_fresh = repair.start == "scratch"
+        module = to_learn(
+            network, lessons.amounts, rows, z.to(given.device, given.dtype), is_fresh=is_fresh
+        )
     model = train(
-        network,
-        repair.lessons(given, data),
+        module,
+        lessons,
         seed=seed,
         training=repair.training,
         penalties=penalties,
@@ -162,6 +183,11 @@ def learn(
         outputs=given.outputs(data.x),
         progress=progress,
     )
+    if lessons.amounts is not None:
+        network = learned(module, lessons.amounts, rows)
+        answering = TorchModel(network.eval(), encoder=model.encoder, outputs="logits")
+        answering.trained_on = model.trained_on
+        model = answering
     return in_place_of(given, model)
 
 
@@ -188,7 +214,7 @@ def alive(
     # Never the given network's own seed, with which training would return the same network.
     for attempt in range(1, (attempts if start == "scratch" else 1) + 1):
         model = teach(initial_network(given, start, seed + attempt))
-        if not is_constant(model, people):
+        if not is_constant(model, people, is_amount=data.amounts is not None):
             break
     return model
 

@@ -33,6 +33,7 @@ class Blind(Repair):
     dial_means: ClassVar[str] = "nothing: the network sees the sensitive attributes or it does not"
     has_dial: ClassVar[bool] = False
     keeps_shape: ClassVar[bool] = False
+    takes_amounts: ClassVar[bool] = True
 
     strength: float = 1.0
 

@@ -25,11 +25,14 @@ HELD_OUT, PLAUSIBLE, POSSIBLE, ACCURACY = (
 class Answers:
     """What one network says. `labels` (N,): the classes of the people held out; `affected`,
     `plausible`, `alone`, `others`: who is discriminated against, of those who have a counterpart.
-    Of texts, `affected` is the excess of each cluster over its control.
+    Of texts, `affected` is the excess of each cluster over its control. Of amounts, `errors` (N,)
+    are in the place of labels: how far off the answers are, 1 being the mean error of somebody who
+    always says the mean.
     """
 
     labels: Ints
     affected: Mask | Floats
+    errors: Floats | None = None
     plausible: Mask | None = None
     possible: float = 0.0  # DM-RS
     alone: dict[str, Mask] = field(default_factory=dict)  # of several attributes, each by itself
@@ -37,6 +40,22 @@ class Answers:
     gaps: dict[str, float] = field(default_factory=dict)  # between groups, by the name of a goal
     ties: float = 0.0  # the share of people, held out or plausible
     is_constant: bool = False
+
+    def right(self, truth: Ints) -> Mask | Floats:
+        """(N,) whether each answer is the truth; of amounts 1 less the error."""
+        return self.labels == truth if self.errors is None else 1 - self.errors
+
+    @property
+    def said(self) -> Ints | Floats:
+        """(N,) what a group of people may fare worse by: classes, or errors of amounts."""
+        return self.labels if self.errors is None else self.errors
+
+    @property
+    def points(self) -> str:
+        """What accuracy is counted in, in a sentence."""
+        if self.errors is None:
+            return "points of accuracy"
+        return "points of error (100 points: that of always answering the mean)"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ answer. This is the recommended repair.
 
 It is the penalty of IIFR with a person's own counterparts in the place of the nearest neighbour, so
 that it lowers exactly what the individual fairness rates measure. The mean (IIFR has a sum) keeps
-λ independent of the size of a batch.
+λ independent of the size of a batch. Amounts have the squared difference in the place of JS, and
+the squared error in that of CE, both in standard deviations (`divergence`).
 
 The penalty needs no label, so it can also be computed for people who are not in the data:
 `possible` of them, drawn from anywhere in the domain, join each person of a batch. Without them
@@ -24,10 +25,10 @@ from torch import Tensor, nn
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
-from fairprobe.models import TorchModel
+from fairprobe.models import ScoreModel, TorchModel
 from fairprobe.networks import Batch, Penalty
 from fairprobe.repairs.base import OnEpoch, Repair, learn
-from fairprobe.repairs.divergence import js_of_logits
+from fairprobe.repairs.divergence import Apart, apart, js_of_logits
 from fairprobe.repairs.group_goal import Goal, GroupPenalty
 from fairprobe.schema.domain import Domain
 
@@ -53,6 +54,8 @@ class Counterfactual(Repair):
     dial_means: ClassVar[str] = (
         "λ, the weight of the difference between a person and their counterparts"
     )
+
+    takes_amounts: ClassVar[bool] = True
 
     strength: float = 20.0
     possible: float = 1.0
@@ -110,6 +113,8 @@ class Counterfactual(Repair):
     def lessons(self, given: TorchModel, data: Dataset) -> Dataset:
         if self.labels == "truth":
             return data
+        if data.amounts is not None:
+            return replace(data, amounts=ScoreModel.of_network(given).amounts(data.x))
         return replace(data, y=given.probabilities(data.x).argmax(axis=1))
 
     @property
@@ -123,8 +128,8 @@ class Counterfactual(Repair):
 
 
 class CounterfactualPenalty(Penalty):
-    """λ · the mean divergence between a person's answer and those of their allowed
-    counterparts.
+    """λ · the mean divergence, or squared difference of amounts, between a person's answer and
+    those of their allowed counterparts.
     """
 
     needs_hidden = False
@@ -135,10 +140,12 @@ class CounterfactualPenalty(Penalty):
         super().__init__()
         self.domain, self.strength, self.possible = domain, strength, possible
         self._rng = np.random.default_rng(seed)
+        self._apart: Apart = js_of_logits
         self._pool: Rows = np.empty((0, len(domain)), dtype=np.float32)
 
     def begin(self, data: Dataset, first: Batch, z: Tensor) -> None:
-        del data, first, z
+        del first, z
+        self._apart = apart(data)
         if self.possible > 0 and self.strength > 0:
             self._pool = self.domain.sample(POOL, rng=self._rng)
 
@@ -160,7 +167,7 @@ class CounterfactualPenalty(Penalty):
         if len(rows) == 0:
             return logits.new_zeros(())
         theirs = batch.logits_of(torch.from_numpy(others).to(batch.x.device))
-        return js_of_logits(logits[torch.from_numpy(rows).to(logits.device)], theirs).mean()
+        return self._apart(logits[torch.from_numpy(rows).to(logits.device)], theirs).mean()
 
     def _partners(self, x: Rows, known: Ints) -> tuple[Ints, Rows]:
         """Row numbers and a counterpart for each: everybody's others, or some of them."""

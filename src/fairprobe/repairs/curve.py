@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,34 @@ class Point:
     is_chosen: bool
     proved: float | None = None  # the share of possible people, where it decides
 
+    @property
+    def quality(self) -> float:
+        return self.accuracy.estimate
+
+    @property
+    def alike(self) -> float:
+        return self.ifr_p.estimate or 0.0
+
+
+class AnyPoint(Protocol):
+    """What a choice needs to know of a point, of classes or of amounts."""
+
+    @property
+    def setting(self) -> float: ...
+    @property
+    def quality(self) -> float: ...
+    @property
+    def alike(self) -> float: ...
+    @property
+    def dm_rs(self) -> Rate: ...
+    @property
+    def is_constant(self) -> bool: ...
+    @property
+    def proved(self) -> float | None: ...
+
+
+P = TypeVar("P", bound=AnyPoint)
+
 
 def check_choice(choose: Choose | bool, repair: Repair) -> None:
     """Refuse a choice that no point of the trade-off can meet."""
@@ -67,12 +95,7 @@ def tradeoff(
     people, or its own setting without `max_accuracy_drop`; and its network. `proved` measures the
     share of possible people who are proved to be treated alike, which then decides.
     """
-    networks = {
-        each: trainer.repaired(
-            repair.at(each), trainer.seed, f"Repairing, {repair.dial} {each:.3g}"
-        )
-        for each in repair.dial_grid()
-    }
+    networks = networks_of(trainer, repair)
     points = [
         _point(trainer, setting, network, None if proved is None else proved(network))
         for setting, network in sorted(networks.items())
@@ -81,12 +104,27 @@ def tradeoff(
     if max_accuracy_drop is not None:
         data, rows = trainer.data, trainer.pinned.split().validation
         known = float((trainer.given.labels(data.x[rows]) == data.y[rows]).mean())
-        chosen = (
-            points[choose - 1].setting
-            if isinstance(choose, int)
-            else best_setting(points, known - max_accuracy_drop, own=chosen, choose=choose)
-        )
+        chosen = chosen_setting(points, known - max_accuracy_drop, own=chosen, choose=choose)
     return marked(points, chosen), repair.at(chosen), networks[chosen]
+
+
+def networks_of(trainer: Trainer, repair: Repair) -> dict[float, TorchModel]:
+    """The network of every setting of the dial, with the first seed."""
+    return {
+        each: trainer.repaired(
+            repair.at(each), trainer.seed, f"Repairing, {repair.dial} {each:.3g}"
+        )
+        for each in repair.dial_grid()
+    }
+
+
+def chosen_setting(
+    points: Sequence[AnyPoint], least_accuracy: float, *, own: float, choose: Choose
+) -> float:
+    """The setting of the point that is named by its number, or that is best."""
+    if isinstance(choose, int):
+        return points[choose - 1].setting
+    return best_setting(points, least_accuracy, own=own, choose=choose)
 
 
 def _point(trainer: Trainer, setting: float, network: TorchModel, proved: float | None) -> Point:
@@ -110,7 +148,7 @@ def _point(trainer: Trainer, setting: float, network: TorchModel, proved: float 
 
 
 def best_setting(
-    points: Sequence[Point], least_accuracy: float, *, own: float, choose: Choose = "fairness"
+    points: Sequence[AnyPoint], least_accuracy: float, *, own: float, choose: Choose = "fairness"
 ) -> float:
     """Of the settings that are accurate enough, 0 (no repair) left out, that with the highest
     IFR_p; or for "accuracy" the most accurate one that goes at least `HALF` of the way there from
@@ -121,40 +159,37 @@ def best_setting(
     able = [
         point
         for point in points
-        if point.setting > 0 and not point.is_constant and point.accuracy.estimate >= least
+        if point.setting > 0 and not point.is_constant and point.quality >= least
     ]
     if not able:
         return own
     if any(point.proved is not None for point in able):
         proved = [point for point in able if (point.proved or 0.0) >= PROVED_ENOUGH]
         if proved:
-            return max(proved, key=lambda point: point.accuracy.estimate).setting
+            return max(proved, key=lambda point: point.quality).setting
         return max(able, key=lambda point: point.proved or 0.0).setting
-    fairest = max(able, key=lambda point: (_alike(point), -point.dm_rs.estimate))
+    fairest = max(able, key=lambda point: (point.alike, -point.dm_rs.estimate))
     if choose == "fairness":
         return fairest.setting
-    start = min((_alike(point) for point in points if point.setting == 0), default=0.0)
-    halfway = start + HALF * (_alike(fairest) - start)
-    enough = [point for point in able if _alike(point) >= halfway - ROUNDING]
-    return max(enough, key=lambda point: (point.accuracy.estimate, _alike(point))).setting
+    start = min((point.alike for point in points if point.setting == 0), default=0.0)
+    halfway = start + HALF * (fairest.alike - start)
+    enough = [point for point in able if point.alike >= halfway - ROUNDING]
+    return max(enough, key=lambda point: (point.quality, point.alike)).setting
 
 
-def _alike(point: Point) -> float:
-    return point.ifr_p.estimate or 0.0
-
-
-def marked(points: Sequence[Point], chosen: float) -> tuple[Point, ...]:
+def marked(points: Sequence[P], chosen: float) -> tuple[P, ...]:
     """The points with the chosen one and the best trade-offs marked. A network that gives everybody
     the same answer is never one of them.
     """
     living = [point for point in points if not point.is_constant]
     best = {point.setting for point in living if not any(_beats(other, point) for other in living)}
-    return tuple(
-        replace(point, is_best=point.setting in best, is_chosen=point.setting == chosen)
-        for point in points
-    )
+
+    def mark(point: Any) -> Any:
+        return replace(point, is_best=point.setting in best, is_chosen=point.setting == chosen)
+
+    return tuple(mark(point) for point in points)
 
 
-def _beats(one: Point, other: Point) -> bool:
-    ours, theirs = ((point.accuracy.estimate, _alike(point)) for point in (one, other))
+def _beats(one: AnyPoint, other: AnyPoint) -> bool:
+    ours, theirs = ((point.quality, point.alike) for point in (one, other))
     return ours != theirs and ours[0] >= theirs[0] and ours[1] >= theirs[1]

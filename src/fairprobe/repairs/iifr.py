@@ -26,7 +26,7 @@ from fairprobe.errors import SettingError
 from fairprobe.models import Scale, TorchModel
 from fairprobe.networks import Batch, Penalty
 from fairprobe.repairs.base import OnEpoch, Repair, learn
-from fairprobe.repairs.divergence import js_of_logits
+from fairprobe.repairs.divergence import Apart, apart, js_of_logits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,8 @@ class IIFR(Repair):
         " Software 34(9), 2023, Algorithm 2"
     )
     dial_means: ClassVar[str] = "λ, the weight of the difference between similar people"
+
+    takes_amounts: ClassVar[bool] = True
 
     strength: float = 1.0
     threshold: float = 0.8
@@ -80,9 +82,11 @@ class NeighbourPenalty(Penalty):
         super().__init__()
         self.strength, self.threshold, self.raw = strength, threshold, raw
         self._scale: nn.Module = nn.Identity()
+        self._apart: Apart = js_of_logits
 
     def begin(self, data: Dataset, first: Batch, z: Tensor) -> None:
-        del data, first
+        del first
+        self._apart = apart(data)
         self._scale = nn.Identity() if self.raw else Scale.standard(z)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -91,8 +95,7 @@ class NeighbourPenalty(Penalty):
         cosine, nearest = nearest_others(self._scale(batch.z))
         similar = cosine > self.threshold
         return (
-            self.strength
-            * js_of_logits(batch.logits[similar], batch.logits[nearest[similar]]).sum()
+            self.strength * self._apart(batch.logits[similar], batch.logits[nearest[similar]]).sum()
         )
 
 

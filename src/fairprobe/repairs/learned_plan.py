@@ -16,7 +16,7 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError
 from fairprobe.models import Model
 from fairprobe.models.columns import Numbers as ToNumbers
-from fairprobe.repairs.average import Averaged
+from fairprobe.repairs.average import Averaged, AveragedAmounts
 from fairprobe.repairs.plans import SAME, Coupled, Numbers, Plan, reached
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.thresholds import Thresholds
@@ -47,7 +47,9 @@ def plan_of(
         "shares": [1 / count] * count,
         "positive": positive if order is None else order[positive],
     }
-    if isinstance(repaired, Averaged):
+    if isinstance(repaired, AveragedAmounts):
+        settings |= {"amounts": True, "positive": 0}
+    if isinstance(repaired, Averaged | AveragedAmounts):
         settings["shares"] = repaired.shares.astype(float).tolist()
     elif rule is not None:
         if rule.column is not None and rule.column not in data.domain.sensitive_columns:

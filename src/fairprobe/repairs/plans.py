@@ -163,6 +163,7 @@ def _as_in(cells: pd.Series[Any], column: pd.Series[Any]) -> pd.Series[Any]:
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A post-hoc repair of a model. `shares` (V,) are the weights of an average. `thresholds` of
     the class `positive` are one for all, or one for each value and a last one where it is unknown.
+    `amounts`: the model answers with one number, not with probabilities.
     """
 
     repair: Literal["average", "thresholds", "abstain"]
@@ -171,6 +172,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     positive: Annotated[int, msgspec.Meta(ge=0)] = 1
     schema: str = ""
     numbers: Numbers | None = None
+    amounts: bool = False
 
     @cached_property
     def people(self) -> People:
@@ -182,7 +184,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return Words(coding)
 
     def answer(self, table: Table, ask: Ask) -> tuple[Floats, Mask]:
-        """(N, C) the probabilities after the repair, and (N,) who is handed to a human."""
+        """(N, C) the probabilities after the repair, or (N, 1) the amounts; and (N,) who is handed
+        to a human.
+        """
         parts = [self._answer(part, ask) for part in self._parts(table)]
         return np.concatenate([p for p, _ in parts]), np.concatenate([who for _, who in parts])
 
@@ -199,7 +203,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return self._weighed(p, made.own), nobody
         tables = [*made.tables, table] if self.repair == "abstain" else made.tables
         whole = pd.concat(tables) if isinstance(table, pd.DataFrame) else np.concatenate(tables)
-        p = _both(ask(whole), len(whole))
+        p = np.reshape(ask(whole), (-1, 1)) if self.amounts else _both(ask(whole), len(whole))
         every = p.reshape(len(tables), len(table), -1)
         if self.repair == "average":
             weights = np.asarray(self.shares)[:, None] * made.is_possible
@@ -242,6 +246,8 @@ def decoded(content: object) -> Plan:
         values = 1 if plan.numbers is None else len(plan.numbers.values)
         if plan.repair == "average" and not (plan.shares and sum(plan.shares) > 0):
             raise ValueError("an average needs shares")  # noqa: TRY301
+        if plan.amounts and plan.repair != "average":
+            raise ValueError("amounts are only averaged")  # noqa: TRY301
         if plan.repair == "thresholds" and not plan.thresholds:
             raise ValueError("it has no thresholds")  # noqa: TRY301
         if plan.numbers is not None and values != len(plan.shares):

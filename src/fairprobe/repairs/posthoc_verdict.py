@@ -137,12 +137,12 @@ def decide_post_hoc(
     table: list[Comparison] = []
     judged = populations([trial], names, GIVEN)
     if handed_over is None:
-        cost = Pairs(ACCURACY, "", [trial], lambda answers: answers.labels == truth)
+        cost = Pairs(ACCURACY, "", [trial], lambda answers: answers.right(truth))
         table.append(cost.comparison(CONFIDENCE))
         drop = cost.lower(0.0)
         if drop.mean > limits.max_accuracy_drop + ROUNDING:
             said = (
-                f"{100 * drop.mean:.1f} points of accuracy;"
+                f"{100 * drop.mean:.1f} {given.points};"
                 f" {100 * limits.max_accuracy_drop:.1f} are allowed"
             )
             is_sure = drop.low(CONFIDENCE) > 0

@@ -126,7 +126,7 @@ def prove(
     looks among `people`; its method is Probe, unless another one is named. Pairs of networks are
     trained with more and more seeds, at most `max_seeds`, until the decision is clear.
     """
-    _check(max_accuracy_drop, max_harm, seed, samples, max_seeds)
+    check_limits(max_accuracy_drop, max_harm, seed, samples, max_seeds)
     check_choice(choose, repair)
     report = progress or (lambda *_: None)
     maker = maker_of(data, seed, report) if people == "plausible" else None
@@ -166,9 +166,10 @@ def prove(
     )
 
 
-def _check(
+def check_limits(
     max_accuracy_drop: float, max_harm: float, seed: int, samples: int, max_seeds: int
 ) -> None:
+    """Refuse limits and settings of a proof that make no sense."""
     if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
         raise SettingError(
             "max_accuracy_drop must be a share from 0 to 1, max_harm a factor of 1 or more; got"

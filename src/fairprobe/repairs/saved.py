@@ -22,7 +22,8 @@ import numpy as np
 from fairprobe.arrays import Floats
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError
-from fairprobe.models import Model
+from fairprobe.models import Model, ScoreModel
+from fairprobe.models.formats.base import Trial
 from fairprobe.models.formats.onnx_file import Graph
 from fairprobe.models.join import Joint, class_order, softmax
 from fairprobe.models.load import open_model
@@ -41,7 +42,7 @@ Written by fairprobe. It opens the model where it is when it is first asked:
 
     from {module} import predict
 
-    predict({argument})  # (N, {classes}) probabilities of {names}
+    predict({argument})  # {shape}
 """
 
 import json
@@ -56,7 +57,7 @@ _answer = saved_function(MODEL, PLAN)
 
 
 def predict({argument}: {kind}) -> np.ndarray:
-    """The probability of each class after the repair."""
+    """{returns} after the repair."""
     return _answer({argument})
 '''
 
@@ -69,6 +70,8 @@ def save_repaired(
     model without a name, which no file can hold.
     """
     program, stem = joint.opened.program, name.rpartition(":")[2].partition("?")[0]
+    if isinstance(repaired, ScoreModel):
+        program = None  # only a function holds an average of amounts
     if isinstance(program, Graph):
         plan = plan_of(repair, repaired, data, to_numbers=joint.to_numbers, order=joint.order)
         return _save_onnx(program, plan, joint, data, folder / name), {}
@@ -167,7 +170,9 @@ def _labels(values: Any, best: Any, classes: int, name: str) -> list[Any]:
 def _function(
     repair: PostHoc, plan: Plan, joint: Joint, data: Dataset, origin: Mapping[str, Any]
 ) -> str:
-    words = joint.opened.takes == "words"
+    words, is_amount = joint.opened.takes == "words", plan.amounts
+    rows = "N," if is_amount else f"N, {len(data.classes)}"
+    names = data.label if is_amount else f"probabilities of {', '.join(data.classes)}"
     model = {
         "source": origin["source"],
         "weights": origin["weights"],
@@ -182,8 +187,8 @@ def _function(
         source=_plain(str(origin["source"])),
         module="repaired",
         argument="people" if words else "numbers",
-        classes=len(data.classes),
-        names=_plain(", ".join(data.classes)),
+        shape=f"({rows}) {_plain(names)}",
+        returns="The amount" if is_amount else "The probability of each class",
         imports="import numpy as np\nimport pandas as pd\n" if words else "import numpy as np\n",
         model=repr(json.dumps(model)),
         plan=repr(msgspec.json.encode(plan).decode()),
@@ -204,13 +209,20 @@ def saved_function(model: dict[str, Any], plan: dict[str, Any]) -> Callable[[Any
 
     @cache
     def opened() -> Callable[[Any], Any]:
+        trial = Trial()
+        trial.is_amount = how.amounts
         return open_model(
-            model["source"], weights=model["weights"], endpoint=model["endpoint"] or {}
+            model["source"],
+            weights=model["weights"],
+            endpoint=model["endpoint"] or {},
+            trial=trial,
         ).predict
 
     def ask(table: Any) -> Any:
         predict = opened()
         scores = np.asarray(predict(table), dtype=np.float64)
+        if how.amounts:
+            return scores
         if model["scores"] == "logits":
             scores = softmax(scores)
         order = model["order"]
@@ -222,4 +234,8 @@ def saved_function(model: dict[str, Any], plan: dict[str, Any]) -> Callable[[Any
             return scores
         return scores[:, order] if scores.ndim == 2 and scores.shape[1] > 1 else 1 - scores
 
-    return lambda table: how.answer(table, ask)[0]
+    def answer(table: Any) -> Floats:
+        found = how.answer(table, ask)[0]
+        return found[:, 0] if how.amounts else found
+
+    return answer

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from torch import Tensor, nn
 
-from fairprobe.arrays import Mask, Rows
+from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError
 from fairprobe.judgement import judge
@@ -97,7 +97,11 @@ class Trainer:
         labeled by the network.
         """
         rows, rng = len(self.pinned.split().train), np.random.default_rng([self.seed, 3])
-        return random_points(self.data.domain, self.given, rows, rng=rng)
+        return random_points(self.data.domain, self.asked(self.given), rows, rng=rng)
+
+    def asked(self, network: TorchModel) -> Model:
+        """What is asked in the place of a network."""
+        return network
 
     def _epochs(self, stage: str) -> OnEpoch:
         return lambda done, total: self.report(stage, done, total, f"epoch {done}")
@@ -183,16 +187,28 @@ class Panel:
             widest = max(widest, float(np.ptp(shares)) if shares else 0.0)
         return widest
 
+    def asked(self, network: Model) -> Model:
+        """What is asked in the place of a network."""
+        return network
+
+    def errors(self, model: Model, rows: Ints) -> Floats | None:
+        """How far off amounts are; None of classes."""
+        del model, rows
+        return None
+
     def answers(self, network: Model) -> Answers:
-        domain, x = self.data.domain, self.data.x[self.data.split(self.seed).test]
+        network, rows = self.asked(network), self.data.split(self.seed).test
+        domain, x = self.data.domain, self.data.x[rows]
         with one_thread():
             affected, ties = _judged(domain, network, x[domain.comparable(x)])
             crowd, crowd_ties = _judged(domain, network, self.crowd)
+            errors = self.errors(network, rows)
             possible = dm_rs(
                 domain, network, rng=np.random.default_rng([self.seed, 0]), samples=self.people
             )
             return Answers(
-                labels=network.labels(x),
+                labels=network.labels(x) if errors is None else self.data.y[rows],
+                errors=errors,
                 affected=affected,
                 plausible=None if self.maker is None else crowd,
                 possible=possible.estimate,
@@ -203,8 +219,23 @@ class Panel:
                     for name in self.others
                 },
                 ties=max(ties, crowd_ties),
-                is_constant=is_constant(network, x),
+                is_constant=self.is_constant(network, x),
             )
+
+    def is_constant(self, model: Model, x: Rows) -> bool:
+        """Whether everybody gets the same answer."""
+        return is_constant(model, x)
+
+    def validated(self, network: Model, rows: Ints) -> tuple[float, int, bool]:
+        """Of these people: the share of right answers, how many are discriminated against, and
+        whether all get the same answer.
+        """
+        model, x, domain = self.asked(network), self.data.x[rows], self.data.domain
+        with one_thread():
+            errors = self.errors(model, rows)
+            right = model.labels(x) == self.data.y[rows] if errors is None else 1 - errors
+            affected, _ = _judged(domain, model, x[domain.comparable(x)])
+            return float(right.mean()), int(affected.sum()), self.is_constant(model, x)
 
 
 def maker_of(data: Dataset, seed: int, report: OnStage) -> PlausiblePeople | None:
@@ -273,10 +304,10 @@ class Series:
                 data,
                 rows,
                 groups,
-                given=given.labels,
-                control=np.array([trial.control.labels for trial in self.trials]),
+                given=given.said,
+                control=np.array([trial.control.said for trial in self.trials]),
                 repaired=np.array(
-                    [each.repaired.labels for each in ([only] if only else self.trials)]
+                    [each.repaired.said for each in ([only] if only else self.trials)]
                 ),
                 worst_control=only is not None,
             )
@@ -321,17 +352,13 @@ class Series:
         """Which network is delivered, by validation people only: of those accurate enough, the half
         that discriminates against the fewest; of these, the most accurate.
         """
-        data, rows = self.trainer.data, self.trainer.pinned.split().validation
-        x, y = data.x[rows], data.y[rows]
-        able = x[data.domain.comparable(x)]
-        least = float((self.trainer.given.labels(x) == y).mean()) - self.limits.max_accuracy_drop
-        found = []
-        with one_thread():
-            for number, pair in enumerate(self.networks):
-                affected, _ = _judged(data.domain, pair.repaired, able)
-                accuracy = float((pair.repaired.labels(x) == y).mean())
-                is_able = accuracy >= least - ROUNDING and not is_constant(pair.repaired, x)
-                found.append((not is_able, int(affected.sum()), -accuracy, number))
+        rows = self.trainer.pinned.split().validation
+        known, _, _ = self.panel.validated(self.trainer.given, rows)
+        least, found = known - self.limits.max_accuracy_drop, []
+        for number, pair in enumerate(self.networks):
+            accuracy, affected, is_dead = self.panel.validated(pair.repaired, rows)
+            is_able = accuracy >= least - ROUNDING and not is_dead
+            found.append((not is_able, affected, -accuracy, number))
         return delivered(found)
 
 

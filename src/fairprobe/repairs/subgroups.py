@@ -6,6 +6,8 @@ Three shares are compared, each of them bad for the people if it rises:
     refused             do not get the favorable answer
     wrongly refused     do not get it although it is theirs by the truth
     wrong               get an answer that is not the truth (the only share without a favorable one)
+    error               of amounts, the only one: the mean error, 1 being that of always answering
+                        the mean
 
 A group is harmed if a share is more than `SIZE` higher than with the control *and* with the given
 network, beyond noise against both, and more than `SIZE` higher than among all other people: a group
@@ -30,7 +32,7 @@ from fairprobe.statistics.paired import holm, paired_difference
 SMALLEST = 30  # people held out
 SIZE = 0.1  # of the people of a group
 
-Share = Literal["refused", "wrongly refused", "wrong"]
+Share = Literal["refused", "wrongly refused", "wrong", "error"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,9 @@ def subgroups(data: Dataset, rows: Ints) -> list[Subgroup]:
                 crossed = f"{name}, {domain.describe_value(value)}"
                 named.setdefault(both.tobytes(), (crossed, both))
     shares: list[tuple[Share, Mask]] = [("wrong", np.ones(len(rows), dtype=bool))]
-    if data.favourable is not None:
+    if data.amounts is not None:
+        shares = [("error", shares[0][1])]
+    elif data.favourable is not None:
         shares = [
             ("refused", np.ones(len(rows), dtype=bool)),
             ("wrongly refused", truth == data.favourable),
@@ -102,26 +106,29 @@ def changes(
     rows: Ints,
     groups: Sequence[Subgroup],
     *,
-    given: Ints,
-    control: Ints,
-    repaired: Ints,
+    given: Ints | Floats,
+    control: Ints | Floats,
+    repaired: Ints | Floats,
     worst_control: bool = False,
 ) -> tuple[SubgroupChange, ...]:
     """What happened to each group, the clearest harm first. `given` (N,), `control` and `repaired`
-    (K, N) are the classes that the held-out people `rows` get. With `worst_control` the control of
-    each group is the one with which it fares worst: a single repaired network must lie beyond the
-    spread of the controls.
+    (K, N) are the classes that the held-out people `rows` get, or the errors of amounts. With
+    `worst_control` the control of each group is the one with which it fares worst: a single
+    repaired network must lie beyond the spread of the controls.
     """
     truth = data.y[rows]
     measured: list[SubgroupChange] = []
     p: list[float] = []
     for group in groups:
         right = truth if group.share == "wrong" else np.full(len(truth), data.favourable)
-        bad: list[Floats] = [
-            (np.atleast_2d(answers)[:, group.rows] != right[group.rows]).astype(float)
-            for answers in (given, control, repaired)
-        ]
-        rest = float((repaired[:, group.rest] != right[group.rest]).mean())
+        is_error = group.share == "error"
+
+        def bad_of(answers: Ints | Floats, rows: Ints) -> Floats:
+            some = np.atleast_2d(answers)[:, rows]
+            return np.asarray(some if is_error else some != right[rows], dtype=np.float64)  # noqa: B023
+
+        bad = [bad_of(answers, group.rows) for answers in (given, control, repaired)]
+        rest = float(bad_of(repaired, group.rest).mean())
         if worst_control:
             bad[1] = bad[1][[bad[1].mean(axis=1).argmax()]]
         measured.append(

@@ -114,12 +114,12 @@ def decide(
             " compare the repair with."
         )
         return Decision(tuple(reasons), tuple(doubts), (), confidence)
-    cost = Pairs(ACCURACY, "", able, lambda answers: answers.labels == truth, clusters=clusters)
+    cost = Pairs(ACCURACY, "", able, lambda answers: answers.right(truth), clusters=clusters)
     table.append(cost.comparison(confidence))
     drop = cost.lower(0.0)
     if drop.mean > limits.max_accuracy_drop + ROUNDING:
         said = (
-            f"{100 * drop.mean:.1f} points of accuracy;"
+            f"{100 * drop.mean:.1f} {able[0].control.points};"
             f" {100 * limits.max_accuracy_drop:.1f} are allowed"
         )
         if drop.low(confidence) > 0:
@@ -167,11 +167,11 @@ def delivered_objections(
         return (DEAD,)
     reasons = [tied(delivered.ties)] if delivered.ties > MOST_TIES else []
     pair = [Trial(0, given, delivered)]
-    cost = Pairs(ACCURACY, "", pair, lambda answers: answers.labels == truth, clusters=clusters)
+    cost = Pairs(ACCURACY, "", pair, lambda answers: answers.right(truth), clusters=clusters)
     drop = cost.lower(0.0)
     if drop.low(confidence) > 0 and drop.mean > limits.max_accuracy_drop + ROUNDING:
         reasons.append(
-            f"The delivered network is {100 * drop.mean:.1f} points less accurate than the given"
+            f"The delivered network costs {100 * drop.mean:.1f} {given.points} against the given"
             f" one; {100 * limits.max_accuracy_drop:.1f} are allowed."
         )
     reasons += [
@@ -206,10 +206,13 @@ def harms(groups: Sequence[SubgroupChange], alpha: float, *, is_trained: bool = 
             f"with the network trained again it is {percent(worst.control)}, with the given one"
             f" {percent(worst.given)}"
         )
-    return [
-        f"The repair harms people with {worst.name}: {percent(worst.repaired)} of"
-        f" {worst.people:,} people held out are {worst.share}; {before}.{more}"
-    ]
+    found = (
+        f"the error of {worst.people:,} people held out is {percent(worst.repaired)} of that of"
+        " always answering the mean"
+        if worst.share == "error"
+        else f"{percent(worst.repaired)} of {worst.people:,} people held out are {worst.share}"
+    )
+    return [f"The repair harms people with {worst.name}: {found}; {before}.{more}"]
 
 
 def _attributes(trials: Sequence[Trial], confidence: float) -> list[tuple[Pairs, float]]:

@@ -15,12 +15,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fairprobe.datasets import open_table
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.models import load_model
+from fairprobe.models import ScoreModel, load_model
 from fairprobe.models.formats.endpoint import Endpoint
 from fairprobe.models.formats.protocols import PROTOCOLS, as_labels, protocol_of
 from tests.services import Handler, Request, Server, running
-from tests.user_models import people
+from tests.user_models import TABLE, people
 
 FRAME = pd.DataFrame({"age": [30, 40, 50], "sex": ["f", "m", None], "gain": [1.5, np.nan, 0.0]})
 ROWS = np.array([[0.1, 1.0], [0.2, 2.0], [0.3, 3.0]], dtype=np.float32)
@@ -54,7 +55,18 @@ class Imitation(Handler):
             path = "/invocations"
         found = [age / 100 for age in ages(body)]
         both = [[1 - p, p] for p in found]
+        amounts = [1000 * p for p in found]
         answers: dict[str, Any] = {
+            "/amounts/invocations": {"predictions": amounts},
+            "/amounts/json": {"predictions": [{"limit": each} for each in amounts]},
+            "/amounts/v2/models/loan/infer": {
+                "outputs": [{"name": "predict", "shape": [len(found), 1], "data": amounts}]
+            },
+            "/amounts/v1/models/loan:predict": {"predictions": [[each] for each in amounts]},
+            "/amounts/api/v1.0/predictions": {"data": {"ndarray": [[each] for each in amounts]}},
+            "/amounts/bento": amounts,
+            "/words": {"predictions": ["much"] * len(found)},
+            "/two": {"outputs": [{"name": name, "shape": [1], "data": [1]} for name in "ab"]},
             "/invocations": {"predictions": both},
             "/labels": {"predictions": ["yes" if p > 0.4 else "no" for p in found]},
             "/numbers": {"predictions": [int(p > 0.4) for p in found]},
@@ -193,3 +205,44 @@ def test_a_file_that_is_no_certificate_is_refused(tmp_path: Path) -> None:
         Endpoint("https://host/predict", ca=file)
     with pytest.raises(SettingError, match="Cannot read the endpoint's 'certificate'"):
         Endpoint("https://host/predict", certificate=file)
+
+
+@pytest.mark.parametrize(
+    ("path", "protocol"),
+    [
+        ("/amounts/invocations", "auto"),
+        ("/amounts/json", "json"),
+        ("/amounts/v2/models/loan/infer", "auto"),
+        ("/amounts/v1/models/loan:predict", "auto"),
+        ("/amounts/api/v1.0/predictions", "auto"),
+        ("/amounts/bento", "bentoml"),
+    ],
+)
+def test_amounts_of_any_size_are_read_from_every_protocol(
+    path: str, protocol: str, server: Server
+) -> None:
+    endpoint = Endpoint(server.address + path, protocol=protocol, amounts=True)
+    found = endpoint(FRAME)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, [300, 400, 500])
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/words", "expected one number, because the label is audited as an amount"),
+        ("/invocations", "expected one number"),
+        ("/two", "several outputs \\(a, b\\)"),
+    ],
+)
+def test_answers_that_are_no_amounts_are_refused(path: str, message: str, server: Server) -> None:
+    with pytest.raises(ModelError, match=message):
+        Endpoint(server.address + path, amounts=True)(FRAME)
+
+
+def test_an_address_is_audited_for_amounts_as_its_data_say(server: Server) -> None:
+    frame = TABLE[["age", "sex"]].assign(limit=np.arange(len(TABLE)) * 10.0)
+    data = open_table(frame, label="limit", sensitive="sex", target="amount", name="limits")
+    model = load_model(server.address + "/amounts/invocations", data)
+    assert isinstance(model, ScoreModel)
+    np.testing.assert_allclose(model.amounts(data.x[:20]), 10 * frame["age"][:20], rtol=1e-6)

@@ -44,6 +44,7 @@ class Trial:
 
     knows_people = False
     classes: tuple[str, ...] | None = None  # of the data
+    is_amount = False  # whether the label of the data is an amount
 
     def rows(self, inputs: Sequence[Input], name: str) -> Rows:
         """(N, columns) rows for the inputs of the model `name`, side by side."""

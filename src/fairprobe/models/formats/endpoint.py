@@ -5,6 +5,7 @@
     ->   {"predictions": [0.2, …]}                            the probability of class 1,
          {"predictions": [[0.8, 0.2], …]}                     of every class,
          {"predictions": [{"no": 0.8, "yes": 0.2}, …]}        or of every class by name
+    ->   {"predictions": [1250.5, …]}                         the amount, where that is audited
 
 A bare list and {"probabilities": …} are accepted as well, labels too, and what other serving
 protocols send (`protocols.py`). Failed connections, time-outs, 429 and
@@ -17,6 +18,7 @@ import datetime
 import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -44,7 +46,8 @@ class Endpoint:
     """A callable from a DataFrame (form "records") or an array (form "rows") to probabilities.
 
     `concurrency` is how many requests are under way at once; a server that asks for a pause gets
-    one from all of them. `labels` are the classes of the data, for servers that answer with labels.
+    one from all of them. `labels` are the classes of the data, for servers that answer with labels;
+    with `amounts` the answers are numbers of any size.
     `service` are the settings of `Service`: `timeout`, `retries`, `per_second`, `header`, `pause`,
     `ca`, `certificate`.
     """
@@ -60,6 +63,7 @@ class Endpoint:
         protocol: str = "auto",
         concurrency: int = 1,
         labels: tuple[str, ...] | None = None,
+        amounts: bool = False,
         **service: Any,
     ) -> None:
         if form not in ("records", "rows"):
@@ -73,7 +77,7 @@ class Endpoint:
         self._service = Service(url, pauses_all=concurrency > 1, **service)
         self._protocol = protocol_of(protocol, self._service.url.path)
         self._is_sure = protocol != "auto" or self._protocol is not JSON
-        self._concurrency, self._labels = concurrency, labels
+        self._concurrency, self._labels, self._amounts = concurrency, labels, amounts
         self.shown = self._service.shown
         self.form, self.batch = form, batch
         self.classes: tuple[str, ...] | None = None
@@ -82,6 +86,8 @@ class Endpoint:
 
     def __call__(self, x: pd.DataFrame | Rows) -> Rows:
         if not len(x):
+            if self._amounts:
+                return np.empty(0)
             return np.empty((0, len(self.classes or "01")), dtype=np.float32)
         starts = list(range(0, len(x), self.batch))
         # The first alone: its answer shows the protocol and names the classes.
@@ -111,7 +117,7 @@ class Endpoint:
             return [self._predict(send, x[at : at + self.batch], at) for at in starts]
 
     def _predict(self, send: Send, x: pd.DataFrame | Rows, first: int) -> Rows:
-        """The probabilities of one batch, whose first row is row number `first`."""
+        """The probabilities or amounts of one batch, whose first row is row number `first`."""
         which = f"rows {first} to {first + len(x) - 1}"
         what = f"{self.shown} ({which})"
         rows: Any = _records(x) if isinstance(x, pd.DataFrame) else _lists(x)
@@ -133,24 +139,38 @@ class Endpoint:
             content = send(body(), what)
         self._is_sure = True
         answer = self._predictions(decoded(content, what, '{"predictions": [0.2, 0.7]}'), what)
-        answer = plain_rows(answer)
+        answer = plain_rows(answer, is_amount=self._amounts)
         if len(answer) != len(x):
             raise ModelError(
                 f"{what} answered with {len(answer)} predictions to {len(x)} rows; expected one for"
                 " each row."
             )
-        return self._table(answer, first, what)
+        return (
+            self._numbers(answer, first, what)
+            if self._amounts
+            else self._table(answer, first, what)
+        )
 
     # -- reading the answer ------------------------------------------------------------------------
 
     def _predictions(self, answer: Any, what: str) -> list[Any]:
-        answer = predictions(answer, self._answer_fields, what)
+        answer = predictions(answer, self._answer_fields, what, is_amount=self._amounts)
         if not isinstance(answer, list):
             raise ModelError(
                 f"{what} answered with {beginning(json.dumps(answer).encode())}; expected a list"
                 " of predictions."
             )
         return answer
+
+    def _numbers(self, answer: list[Any], first: int, what: str) -> Rows:
+        for row, one in enumerate(answer, start=first):
+            if not isinstance(one, int | float) or isinstance(one, bool) or not isfinite(one):
+                raise ModelError(
+                    f"{what} answered {beginning(json.dumps(one).encode())} for row {row}; expected"
+                    " one number, because the label is audited as an amount. If the model answers"
+                    " with classes, use --target classes."
+                )
+        return np.asarray(answer, dtype=np.float64)
 
     def _table(self, answer: list[Any], first: int, what: str) -> Rows:
         if isinstance(answer[0], dict):
@@ -194,7 +214,8 @@ def open_endpoint(url: str, trial: Trial | None = None, **settings: Any) -> Open
     """A model behind an address, as a black box; the settings are those of `Endpoint`."""
     try:
         labels = None if trial is None else trial.classes
-        endpoint = Endpoint(url, labels=labels, **settings)
+        is_amount = trial is not None and trial.is_amount
+        endpoint = Endpoint(url, labels=labels, amounts=is_amount, **settings)
     except TypeError as error:
         raise SettingError(f"Invalid settings for an endpoint: {error}.") from error
     return Opened(
@@ -202,7 +223,7 @@ def open_endpoint(url: str, trial: Trial | None = None, **settings: Any) -> Open
         name=endpoint.shown,
         takes="words" if endpoint.form == "records" else "numbers",
         predict=endpoint,
-        outputs="probabilities",
+        outputs="amounts" if is_amount else "probabilities",
         why="It is behind an address: it can be queried, but its inside cannot be seen.",
     )
 
@@ -210,7 +231,10 @@ def open_endpoint(url: str, trial: Trial | None = None, **settings: Any) -> Open
 ENDPOINT = Format(
     name="endpoint",
     title="A service",
-    about="A model behind an HTTP address that takes rows and returns probabilities as JSON.",
+    about=(
+        "A model behind an HTTP address that takes rows and returns probabilities, labels or"
+        " amounts as JSON."
+    ),
     given="https://…",
     white_box="no",
     open=open_endpoint,

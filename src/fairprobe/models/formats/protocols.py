@@ -9,7 +9,7 @@
 
 Rows are records (`{"age": 39, "sex": "Male"}`) or lists of numbers. An address shows its protocol
 by its path; where it does not, a refused first request may (`hinted`). Answers are read alike for
-all protocols: probabilities, or labels.
+all protocols: probabilities, labels, or amounts.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def hinted(refusal: str) -> Protocol | None:
 # -- answers ---------------------------------------------------------------------------------------
 
 
-def predictions(answer: Any, fields: Sequence[str], what: str) -> Any:
+def predictions(answer: Any, fields: Sequence[str], what: str, *, is_amount: bool = False) -> Any:
     """The list of predictions in an answer of any protocol, one for each row."""
     if not isinstance(answer, dict):
         return answer
@@ -153,7 +153,7 @@ def predictions(answer: Any, fields: Sequence[str], what: str) -> Any:
         return answer[field]
     outputs, data = answer.get("outputs"), answer.get("data")
     if isinstance(outputs, list) and all(isinstance(each, dict) for each in outputs):
-        return _from_tensors(outputs, what)
+        return _from_tensors(outputs, what, is_amount=is_amount)
     if isinstance(outputs, list):
         return outputs
     if isinstance(data, dict) and isinstance(data.get("ndarray"), list):
@@ -168,10 +168,20 @@ def predictions(answer: Any, fields: Sequence[str], what: str) -> Any:
     )
 
 
-def _from_tensors(outputs: list[dict[str, Any]], what: str) -> Any:
-    """The output of probabilities among those of the Open Inference Protocol, else the widest."""
+def _from_tensors(outputs: list[dict[str, Any]], what: str, *, is_amount: bool) -> Any:
+    """The output of probabilities among those of the Open Inference Protocol, else the widest. Of
+    amounts there must be one output only.
+    """
     if not outputs:
         raise ModelError(f"{what} answered without outputs.")
+    if is_amount:
+        if len(outputs) > 1:
+            names = ", ".join(str(each.get("name", "")) for each in outputs[:8])
+            raise ModelError(
+                f"{what} answered with several outputs ({names}); an amount is one. Serve a model"
+                " with a single output."
+            )
+        return _shaped(outputs[0].get("data"), outputs[0].get("shape"), what)
     named = [each for each in outputs if "prob" in str(each.get("name", "")).lower()]
 
     def width(each: dict[str, Any]) -> int:
@@ -199,13 +209,15 @@ def _shaped(values: Any, shape: Any, what: str) -> Any:
     return [values[start : start + width] for start in range(0, len(values), width)]
 
 
-def plain_rows(answer: list[Any]) -> list[Any]:
+def plain_rows(answer: list[Any], *, is_amount: bool = False) -> list[Any]:
     """The predictions without what servers put around them: of a row's several outputs the one of
-    probabilities, and a list of one number as the number.
+    probabilities, a list of one number as the number, and of amounts a record of one number, too.
     """
     plain = []
     for one in answer:
-        if isinstance(one, dict):
+        if isinstance(one, dict) and is_amount:
+            one = next(iter(one.values())) if len(one) == 1 else one
+        elif isinstance(one, dict):
             named = [
                 value
                 for name, value in one.items()
