@@ -10,7 +10,6 @@ Everything runs in one process on one core, as `fairprobe audit FILE` does.
 from __future__ import annotations
 
 import argparse
-import re
 import resource
 import subprocess
 import sys
@@ -49,26 +48,31 @@ def table(rows: int, columns: int, *, seed: int = 0) -> pd.DataFrame:
 
 
 class _Words(HTMLParser):
-    """The words that a reader of a page sees."""
+    """The words that a reader of a page sees before unfolding anything."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.hidden, self.count = 0, 0
+        self.unseen, self.folded, self.summaries, self.count = 0, 0, 0, 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._step(tag, 1)
         del attrs
-        self.hidden += tag in ("script", "style", "template")
 
     def handle_endtag(self, tag: str) -> None:
-        self.hidden -= tag in ("script", "style", "template")
+        self._step(tag, -1)
+
+    def _step(self, tag: str, by: int) -> None:
+        self.unseen += by * (tag in ("script", "style", "template", "svg", "title"))
+        self.folded += by * (tag == "details")
+        self.summaries += by * (tag == "summary")
 
     def handle_data(self, data: str) -> None:
-        if not self.hidden:
-            self.count += len(re.findall(r"\w[\w.,%-]*", data))
+        if not self.unseen and (not self.folded or (self.folded == 1 and self.summaries)):
+            self.count += len(data.split())
 
 
 def words_of(page: str) -> int:
-    """How many words a page shows, folded parts included."""
+    """How many words and numbers a page shows, without folded parts and labels of pictures."""
     parser = _Words()
     parser.feed(page)
     return parser.count

@@ -148,7 +148,8 @@ def amounts() -> Dataset:
 def amount_network() -> nn.Module:
     """A dense network with one output, in the unit of the amounts."""
     torch.manual_seed(1)
-    network = nn.Sequential(plain()[0], nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 1))
+    last = nn.Linear(8, 1)
+    network = nn.Sequential(*list(plain().children())[:-1], last)
     x, y = torch.tensor(table(TABLE)), torch.tensor(LIMITS / 1_000, dtype=torch.float32)
     optimizer = torch.optim.Adam(network.parameters(), 0.02)
     for _ in range(60):
@@ -156,7 +157,6 @@ def amount_network() -> nn.Module:
         ((network(x)[:, 0] - y) ** 2).mean().backward()
         optimizer.step()
     with torch.no_grad():
-        last = network[-1]
         last.weight *= 1_000
         last.bias *= 1_000
     return network.eval()

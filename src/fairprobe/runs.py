@@ -265,6 +265,7 @@ def _own_table(
         drop=origin.drop,
         weights=origin.weights,
         domain=_schema_file(folder),
+        target="amount" if isinstance(document, ScoresDocument) else "classes",
         name=document.dataset,
     )
 

@@ -27,6 +27,7 @@ from fairprobe.models import Encoder, ScoreModel, Tolerance
 from fairprobe.networks import Training
 from fairprobe.repairs import any_repair_named
 from fairprobe.repairs.amounts import AmountPanel, Asked, prove_amounts
+from tests.user_models import old_exporters
 
 SMALL: dict[str, Any] = {
     "budget": fp.Budget(seeds=20, rows=3_000),
@@ -82,7 +83,7 @@ def test_an_effect_that_a_network_learned_is_removed_and_the_proof_accepts_it() 
     assert found.after.people.hits == 0
     assert found.after.change.mean.estimate is not None
     assert found.after.change.mean.estimate < 0.2 * LEARNED
-    assert found.after.error < found.before.error + 0.02
+    assert found.after.error < found.before.error + 0.04
     assert found.controls["retrained"].people.estimate > 0.5
     assert found.controls["random points"].people.estimate > 0.5
     blind = found.controls["blind"]
@@ -173,8 +174,7 @@ def own_network() -> Limits:
     torch.manual_seed(0)
     data, network = people(LEARNED, 1_200, 200.0), Limits()
     assert data.amounts is not None
-    x = torch.from_numpy(encoded(data.x))
-    y = torch.from_numpy(data.amounts).float()
+    x, y = torch.from_numpy(encoded(data.x)), torch.tensor(data.amounts).float()
     mean, deviation = y.mean(), y.std()
     optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
     for _ in range(300):
@@ -190,6 +190,20 @@ def own_network() -> Limits:
 def encoded(x: Rows) -> Rows:
     """What the user's network takes."""
     return np.asarray((x - [0, 40, 30]) / [1, 12, 12], dtype=np.float32)
+
+
+def export(form: str, network: nn.Module, some: torch.Tensor, path: Path) -> None:
+    """Write the network."""
+    if form == "onnx":
+        axes = {"x": {0: "n"}}
+        torch.onnx.export(
+            network, (some,), path, dynamo=False, dynamic_axes=axes, input_names=["x"]
+        )
+    elif form == "pt2":
+        rows = torch.export.Dim("rows", min=1)
+        torch.export.save(torch.export.export(network, (some,), dynamic_shapes=({0: rows},)), path)
+    else:
+        torch.jit.save(torch.jit.trace(network, some), path)  # type: ignore[no-untyped-call]
 
 
 def audited(table: Path, out: Path, model: list[str]) -> Result:
@@ -216,15 +230,8 @@ def test_a_network_of_amounts_is_repaired_from_the_command_line_in_the_format_it
         "    return np.column_stack([sex, (rest - [40, 30]) / 12]).astype('float32')\n"
     )
     model = tmp_path / {"onnx": "m.onnx", "pt2": "m.pt2", "torchscript": "m.pt"}[form]
-    if form == "onnx":
-        torch.onnx.export(
-            network, (some,), model, dynamo=False, dynamic_axes={"x": {0: "n"}}, input_names=["x"]
-        )
-    elif form == "pt2":
-        rows = torch.export.Dim("rows", min=1)
-        torch.export.save(torch.export.export(network, (some,), dynamic_shapes=({0: rows},)), model)
-    else:
-        torch.jit.save(torch.jit.trace(network, some), model)  # type: ignore[no-untyped-call]
+    with old_exporters():
+        export(form, network, some, model)
     given = ["--model", str(model), "--encoder", f"{tmp_path / 'code.py'}:encode"]
     run = audited(table, tmp_path / "run", given)
     assert run.exit_code == 0, run.output
@@ -249,6 +256,7 @@ def test_a_network_of_amounts_is_repaired_from_the_command_line_in_the_format_it
     assert fresh.people == document.people
 
 
+@pytest.mark.slow
 def test_a_repaired_run_is_saved_read_and_shown(tmp_path: Path) -> None:
     small = {**SMALL, "max_seeds": 2}
     done = fp.repair(people(), network(), "sex", tolerance=10, force=True, **small)
@@ -275,7 +283,7 @@ def test_a_black_box_of_amounts_is_written_with_its_average_as_a_function(tmp_pa
     frame["limit"] = data.amounts
     frame.to_csv(table, index=False)
     (tmp_path / "code.py").write_text(
-        "def predict(table):\n"
+        "import pandas as pd\n\n\ndef predict(table: pd.DataFrame):\n"
         "    return 20 * table['age'] + 10 * table['hours'] + 400 * (table['sex'] == 'male')\n"
     )
     model = ["--model", f"{tmp_path / 'code.py'}:predict"]

@@ -34,14 +34,18 @@ from fairprobe.models import (
 from fairprobe.models.trace import BeforeProbabilities
 from fairprobe.networks.amounts import standardized
 
+EPOCH = 100_000  # rows
+VALIDATED = 25_000  # rows by which it is decided when to stop
+
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """The settings of the loop.
 
     `patience` is the number of epochs without a better validation loss before it stops; with None
-    it keeps the last epoch's weights. `whole` trains on the validation part too, for settings that
-    are already chosen.
+    it keeps the last epoch's weights. An epoch is every row once; of more than `EPOCH` rows it is
+    so many, drawn anew each time, because a large table is learned long before it was seen 60
+    times. `whole` trains on the validation part too, for settings that are already chosen.
     """
 
     optimizer: Literal["adam", "adadelta"] = "adam"
@@ -308,7 +312,7 @@ def _learn(
     best, best_loss, waited = copy.deepcopy(network.state_dict()), float("inf"), 0
     for epoch in range(how.epochs):
         network.train()
-        for rows in batches(torch.randperm(len(part.y)).to(device), how.batch):
+        for rows in batches(torch.randperm(len(part.y))[:EPOCH].to(device), how.batch):
             optimizer.zero_grad(set_to_none=True)
             torch.autograd.backward(teacher.loss(part.take(rows)))
             optimizer.step()
@@ -379,11 +383,11 @@ def _check_fit(network: nn.Module, width: int, classes: int, outputs: Outputs) -
 
 @torch.no_grad()
 def _validation_loss(teacher: _Teacher, part: _Part, size: int) -> float:
-    """The mean loss: of all rows at once, or with penalties in batches of the training's size,
-    because a penalty may compare rows within a batch.
+    """The mean loss of at most `VALIDATED` rows: of all at once, or with penalties in batches of
+    the training's size, because a penalty may compare rows within a batch.
     """
     teacher.network.eval()
-    rows = torch.arange(len(part.y), device=part.z.device)
+    rows = torch.arange(min(len(part.y), VALIDATED), device=part.z.device)
     count = max(len(rows), 1)
     parts = torch.split(rows, size if teacher.penalties else count)
     loss = sum(float(teacher.loss(part.take(some))) * len(some) for some in parts) / count

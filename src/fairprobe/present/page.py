@@ -32,6 +32,7 @@ from fairprobe.present.network_picture import shade_names
 
 _ARGUMENT = re.compile(r"[a-z_]+=[\w.]+")  # of a document nothing else becomes Python
 OWN_DATA = "...  # your own data, as it was"
+WIDE = 100  # attributes; of more, what every report says is folded
 
 
 def page(document: TableDocument) -> dict[str, Any]:
@@ -42,6 +43,7 @@ def page(document: TableDocument) -> dict[str, Any]:
         "noun": sentences.noun(document),
         "status": sentences.status(document),
         "repair": document.repair,
+        "is_wide": len(document.data.attributes) > WIDE,
         "scores": sentences.scores(document),
         "shades": shade_names(),
         "say": sentences,

@@ -87,7 +87,7 @@ class Endpoint:
     def __call__(self, x: pd.DataFrame | Rows) -> Rows:
         if not len(x):
             if self._amounts:
-                return np.empty(0)
+                return np.empty(0, dtype=np.float32)
             return np.empty((0, len(self.classes or "01")), dtype=np.float32)
         starts = list(range(0, len(x), self.batch))
         # The first alone: its answer shows the protocol and names the classes.
