@@ -157,8 +157,8 @@ def amount_network() -> nn.Module:
         ((network(x)[:, 0] - y) ** 2).mean().backward()
         optimizer.step()
     with torch.no_grad():
-        last.weight *= 1_000
-        last.bias *= 1_000
+        last.weight.mul_(1_000)
+        last.bias.mul_(1_000)
     return network.eval()
 
 
@@ -291,22 +291,34 @@ def lines(rows: list[tuple[str, ...]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in every]
 
 
+def shown() -> dict[tuple[str, str], str]:
+    """The lines of the page, by the cell that they are about."""
+    text = PAGE.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    return {(row.split(" | ")[0][2:], row.split(" | ")[1]): row for row in rows[2:]}
+
+
 def main() -> None:
-    rows = []
+    """Run every cell, or with --missing those without a line; the page is written after each."""
+    known = shown() if "--missing" in sys.argv else {}
     with ExitStack() as stack, one_thread():
         for number, cell in enumerate(CELLS):
+            if cell in known:
+                continue
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / str(number)
             folder.mkdir()
             try:
-                rows.append(run(cell, folder))
+                row = run(cell, folder)
             except Exception as error:  # noqa: BLE001
-                rows.append((*cell, "fails", type(error).__name__, str(error)[:200]))
-            sys.stdout.write(f"{rows[-1]}\n")
+                row = (*cell, "fails", type(error).__name__, str(error)[:200])
+            known[cell] = lines([row])[-1]
+            sys.stdout.write(f"{row}\n")
             sys.stdout.flush()
-    text = PAGE.read_text(encoding="utf-8")
-    first = text.index("| model |")
-    end = text.index("\n\n", first)
-    PAGE.write_text(text[:first] + "\n".join(lines(rows)) + text[end:], encoding="utf-8")
+            text = PAGE.read_text(encoding="utf-8")
+            first = text.index("| model |")
+            end = text.index("\n\n", first)
+            table = [*lines([]), *(known[each] for each in CELLS if each in known)]
+            PAGE.write_text(text[:first] + "\n".join(table) + text[end:], encoding="utf-8")
 
 
 if __name__ == "__main__":

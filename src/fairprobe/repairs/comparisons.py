@@ -57,6 +57,11 @@ class Answers:
             return "points of accuracy"
         return "points of error (100 points: that of always answering the mean)"
 
+    @property
+    def worse(self) -> str:
+        """The same of one network beside another."""
+        return "points less accurate" if self.errors is None else f"{self.points} worse"
+
 
 @dataclass(frozen=True)
 class Trial:

@@ -171,8 +171,8 @@ def delivered_objections(
     drop = cost.lower(0.0)
     if drop.low(confidence) > 0 and drop.mean > limits.max_accuracy_drop + ROUNDING:
         reasons.append(
-            f"The delivered network costs {100 * drop.mean:.1f} {given.points} against the given"
-            f" one; {100 * limits.max_accuracy_drop:.1f} are allowed."
+            f"The delivered network is {100 * drop.mean:.1f} {given.worse} than the given one;"
+            f" {100 * limits.max_accuracy_drop:.1f} are allowed."
         )
     reasons += [
         f"The delivered network discriminates more by {names} than the given one:"
