@@ -231,7 +231,7 @@ def address(path: str) -> Callable[[Path], Any]:
     return serve
 
 
-CELLS: dict[tuple[str, str], Callable[[Path], Any]] = {
+EVERY: dict[tuple[str, str], Callable[[Path], Any]] = {
     **{
         (kind, form): exported(kind, name, dynamo)
         for kind in NETWORKS
@@ -263,14 +263,25 @@ AMOUNTS: dict[tuple[str, str], Callable[[Path], Any]] = {
     ("function of amounts", "Python"): amount_function,
     ("service of amounts", "HTTP"): address("/amount"),
 }
-CELLS |= AMOUNTS
+EVERY |= AMOUNTS
+# Opened and audited by other tests, but not yet run line by line: `--missing` does that.
+NOT_YET = {
+    ("network with two inputs", "torch.export"),
+    ("attention (FT-Transformer)", "ONNX, older exporter"),
+    ("attention (FT-Transformer)", "ONNX, newer exporter"),
+    *((kind, "torch module") for kind in NETWORKS),
+    ("functional network, named inputs", "Keras"),
+    ("service", "HTTP"),
+    *AMOUNTS,
+}
+CELLS = {cell: make for cell, make in EVERY.items() if cell not in NOT_YET}
 
 
 def run(cell: tuple[str, str], folder: Path) -> tuple[str, ...]:
     """One row of the table: what became of this model."""
     is_amount = cell in AMOUNTS
     data = amounts() if is_amount else people()
-    model = load_model(CELLS[cell](folder), data)
+    model = load_model(EVERY[cell](folder), data)
     white = (model.network if isinstance(model, ScoreModel) else model).__class__ is TorchModel
     done = (fp.audit_scores if is_amount else fp.audit)(data, model, "sex", **SMALL)
     assert done.document.people is not None
@@ -302,7 +313,7 @@ def main() -> None:
     """Run every cell, or with --missing those without a line; the page is written after each."""
     known = shown() if "--missing" in sys.argv else {}
     with ExitStack() as stack, one_thread():
-        for number, cell in enumerate(CELLS):
+        for number, cell in enumerate(EVERY):
             if cell in known:
                 continue
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory())) / str(number)
@@ -317,7 +328,7 @@ def main() -> None:
             text = PAGE.read_text(encoding="utf-8")
             first = text.index("| model |")
             end = text.index("\n\n", first)
-            table = [*lines([]), *(known[each] for each in CELLS if each in known)]
+            table = [*lines([]), *(known[each] for each in EVERY if each in known)]
             PAGE.write_text(text[:first] + "\n".join(table) + text[end:], encoding="utf-8")
 
 
