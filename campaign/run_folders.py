@@ -92,7 +92,7 @@ def _timeless(value: Any) -> Any:
         return {
             key: _timeless(each)
             for key, each in value.items()
-            if not any(word in key for word in VARIES)
+            if key != "date" and not any(word in key for word in VARIES)
         }
     if isinstance(value, list):
         return [_timeless(each) for each in value]
