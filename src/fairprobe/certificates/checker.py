@@ -120,7 +120,8 @@ class Network:
         for (w, b), kind in zip(self.layers, [*self.kinds, ""], strict=True):
             # More than rounding can do, from how large all that is added can become
             size = np.abs(w) @ (size if before[0] == "l" else 3 * size + 3) + np.abs(b)
-            shift, ops, before = 0 if kind else self.shift, ops + w.shape[1] + 24, kind
+            ops += 24 + (w.shape[1] if found else 0)
+            shift, before = 0 if kind else self.shift, kind
             error = 2 * ops * U * (np.tile(size, 2) + np.abs(shift).max(axis=0))
             a, k, plain = both(w), both(b), np.array(-np.inf)
             if found:  # intervals, which may be tighter
