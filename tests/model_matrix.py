@@ -266,8 +266,6 @@ AMOUNTS: dict[tuple[str, str], Callable[[Path], Any]] = {
 EVERY |= AMOUNTS
 # Opened and audited by other tests, but not yet run line by line: `--missing` does that.
 NOT_YET = {
-    ("network with two inputs", "torch.export"),
-    ("attention (FT-Transformer)", "ONNX, older exporter"),
     ("attention (FT-Transformer)", "ONNX, newer exporter"),
     *((kind, "torch module") for kind in NETWORKS),
     ("functional network, named inputs", "Keras"),
