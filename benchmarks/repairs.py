@@ -61,8 +61,8 @@ NOTES = """- At most one point of accuracy is allowed, and six seeds.
   accuracy 73.00 % → 74.50 %, people in the data 9.40 % → 0.80 %, plausible people 10.60 % → 0.96 %.
   Over the seeds 0.38 % of the people held out are affected, instead of 10.1 % with the same network
   trained on without a repair.
-- Measured on 2026-11-17 at commit 4d6c89d, all rows in one run. Minutes are of a busy machine; those
-  of ONNX include the trade-off.
+- Measured on 2026-11-17 at commit 4d6c89d, all rows in one run. Minutes are of a busy machine;
+  those of ONNX include the trade-off.
 
 ## What fine-tuning lacked
 
