@@ -628,7 +628,7 @@ def test_the_scenes_page_tells_all_that_was_measured() -> None:
         "Left out, since too rare: dog",
         "0.311 123 0.272 39 2,911.5 0.013 56.7 % more errors on mutated than on original pictures",
         "no difference shown",
-        "in-painting alone does half of it or more",
+        "the control does half of it or more",
         "66.7 % 66.7 % 33.3 % 33.3 % 0 % −23 %",
         "12 41.0 % 52.3 % × 1.28",
         "0.341 0.352 0.360",

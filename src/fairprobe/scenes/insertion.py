@@ -152,7 +152,9 @@ def insert(
     for _ in range(count):
         fitting = _fitting(scene, cutouts[label], placed, settings)
         if not fitting:
-            reason = f"There are {len(cutouts[label])} different cut-outs; {count} are needed."
+            reason = (
+                f"Cut-outs of a {label} that are different: {len(cutouts[label])}; needed: {count}."
+            )
             return Skipped(scene.name, "insert", label, reason)
         one = chooser.next(fitting, rng)
         if one is None:

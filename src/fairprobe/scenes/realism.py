@@ -30,8 +30,6 @@ from fairprobe.scenes.scene import Instance, Mutant, Picture
 
 BLOCKS = 5
 PASSED = 0.9  # of unseen real patches
-FEWEST = 20  # real patches, and mutants, below which nothing is judged
-FEWEST_SCENES = 5
 AROUND = 8  # pixels around a shape that belong to its patch
 EDGE = 2  # pixels to each side of an outline
 SMALLEST = 12  # pixels of height: smaller shapes have no inside
@@ -123,7 +121,7 @@ class Patches:
 
 def scores(real: Patches, mutants: Patches) -> tuple[Floats, Floats]:
     """How real every patch looks (0–1), by classifiers that saw neither its scene nor its object's,
-    nor those of neighboring names.
+    nor those of neighboring names; NaN where the rest is too little to learn from.
     """
     from sklearn.ensemble import ExtraTreesClassifier
 

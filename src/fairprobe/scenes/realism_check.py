@@ -17,7 +17,14 @@ from fairprobe.scenes.intervals import Ratio
 from fairprobe.scenes.labels import UPRIGHT
 from fairprobe.scenes.mutants import MadePicture
 from fairprobe.scenes.plan import random_for
-from fairprobe.scenes.realism import Appearance, Patches, appearance, scores, threshold_of
+from fairprobe.scenes.realism import (
+    BLOCKS,
+    Appearance,
+    Patches,
+    appearance,
+    scores,
+    threshold_of,
+)
 from fairprobe.scenes.scene import Instance, Scene
 
 MOST_SCENES = 200  # from which real patches are taken
@@ -56,38 +63,47 @@ def check_realism(
             if (one.task.operator, one.task.kind) == (operator, "ood") and one.look is not None
         ]
         real = background if operator == "delete" else objects
-        if min(len(made), len(real.values)) < FEWEST:
+        row = None
+        scenes = {one.task.scene for one in made}
+        if min(len(made), len(real.values)) >= FEWEST and len(scenes) >= BLOCKS:
+            row = _judge(evidence, operator, made, real)
+        if row is None:
             evidence.messages.append(
-                f"Whether mutants of '{operator}' look real was not checked: {FEWEST} of them and"
-                f" {FEWEST} real patches are needed; there are {len(made)} and {len(real.values)}."
+                f"Whether mutants of '{operator}' look real was not checked. It takes {FEWEST} of"
+                f" them from {BLOCKS} scenes, and {FEWEST} real patches; there are {len(made)} from"
+                f" {len(scenes)}, and {len(real.values)}."
             )
         else:
-            found.append(_judge(evidence, operator, made, real))
+            found.append(row)
     return found
 
 
 def _judge(
     evidence: Evidence, operator: Mutation, made: list[MadePicture], real: Patches
-) -> OperatorRealism:
+) -> OperatorRealism | None:
     names = [one.task.scene for one in made]
-    known = set(evidence.facts)
     # Given cut-outs come from no scene, so that only the picture's own scene is left out.
-    sources = [one.source if one.source in known else one.task.scene for one in made]
-    mutants = Patches(names, sources, np.array([one.look for one in made]))
-    of_real, of_mutants = scores(real, mutants)
+    sources = [one.source if one.source in evidence.facts else one.task.scene for one in made]
+    of_real, of_mutants = scores(
+        real, Patches(names, sources, np.array([one.look for one in made]))
+    )
+    judged = np.flatnonzero(~np.isnan(of_mutants))
+    if not len(judged) or np.isnan(of_real).all():
+        return None
     threshold = threshold_of(of_real)
-    for one, score in zip(made, of_mutants.tolist(), strict=True):
-        evidence.realism[str(one.path.relative_to(evidence.folder))] = score
-    passes = of_mutants >= threshold
-    scenes, at = np.unique(names, return_inverse=True)
+    for at in judged.tolist():
+        path = made[at].path.relative_to(evidence.folder)
+        evidence.realism[str(path)] = float(of_mutants[at])
+    passes = of_mutants[judged] >= threshold
+    scenes, at_scene = np.unique(np.array(names)[judged], return_inverse=True)
     hits, pictures = np.zeros((len(scenes), 1)), np.zeros((len(scenes), 1))
-    np.add.at(hits, at, passes[:, None].astype(np.float64))
-    np.add.at(pictures, at, 1.0)
+    np.add.at(hits, at_scene, passes[:, None].astype(np.float64))
+    np.add.at(pictures, at_scene, 1.0)
     share = Ratio(hits, pictures, is_share=True)
     low, high = share.interval
     return OperatorRealism(
         operator=operator,
-        pictures=len(made),
+        pictures=len(judged),
         passed=int(passes.sum()),
         share=float(share.value[0]),
         low=float(low[0]),
