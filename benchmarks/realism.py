@@ -34,7 +34,7 @@ from fairprobe.scenes.deletion import delete
 from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.plan import random_for
 from fairprobe.scenes.rotation import rotate
-from fairprobe.scenes.scene import Mutant, Scene, Scenes
+from fairprobe.scenes.scene import Instance, Mutant, Scene, Scenes
 from fairprobe.scenes.sources import open_scenes
 
 OPERATORS = ("insert", "delete", "rotate")
@@ -93,17 +93,20 @@ def mutants(scenes: Scenes, operator: str) -> Iterator[tuple[Scene, Mutant, str]
                 if isinstance(one, Mutant):
                     source = scene.name
                     if pasted:
-                        largest = max(one.added, key=lambda added: int(added.mask.sum()))
-                        source = next(
-                            each.cutout.scene for each in pasted if each.box == largest.box
-                        )
+                        box = largest(one).box
+                        source = next(each.cutout.scene for each in pasted if each.box == box)
                     yield scene, one, source
     insertion._paste = paste
 
 
+def largest(mutant: Mutant) -> Instance:
+    """The largest shape that was changed, which the check looks at."""
+    return max(mutant.added or mutant.removed, key=lambda one: int(one.mask.sum()))
+
+
 def make(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    look_of, scenes = realism().look_of, photographs()
+    appearance, scenes = realism().appearance, photographs()
     found: list[dict[str, Any]] = []
     for operator in OPERATORS:
         made = list(mutants(scenes, operator))
@@ -115,7 +118,7 @@ def make(folder: Path) -> None:
                     "scene": scene.name,
                     "label": mutant.label,
                     "source": source,
-                    "look": look_of(mutant)[0],
+                    "look": appearance(mutant.image, largest(mutant)),
                     "looked_at": at in drawn,
                 }
             )

@@ -237,6 +237,18 @@ def compared() -> Document:
             ],
             "messages": ["CLIP-IQA was left out."],
         },
+        "realism": [
+            {
+                "operator": "delete",
+                "pictures": 40,
+                "passed": 29,
+                "share": 0.725,
+                "low": 0.561,
+                "high": 0.854,
+                "threshold": 0.41,
+                "real": 126,
+            }
+        ],
     }
 
 
@@ -633,6 +645,7 @@ def test_the_scenes_page_tells_all_that_was_measured() -> None:
         "12 41.0 % 52.3 % × 1.28",
         "0.341 0.352 0.360",
         "CLIP-IQA was left out.",
+        "deletion 40 29 72.5 % 56.1 % to 85.4 % 126",
         "insertion 80 0.061 s",
         "insertion truck 31 no free ground",
         "Argus 2 no answer within 10 s",
