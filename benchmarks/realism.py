@@ -72,7 +72,7 @@ def mutants(scenes: Scenes, operator: str) -> Iterator[tuple[Scene, Mutant, str]
         pasted.extend(one for one in rest if hasattr(one, "cutout"))
         paste(canvas, scene, *rest)
 
-    insertion._paste = watched
+    insertion._paste = watched  # type: ignore[assignment]
     for repeat in range(1 if operator == "delete" else REPEATS):
         for scene in scenes:
             for label in LABELS:

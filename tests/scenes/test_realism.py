@@ -23,13 +23,16 @@ def share(real: Patches, mutants: Patches) -> float:
     return float((of_mutants >= threshold_of(of_real)).mean())
 
 
-def test_about_ninety_percent_pass_if_nothing_tells_mutants_from_real_patches() -> None:
+def test_about_ninety_percent_pass_if_nothing_tells_mutants_from_real_patches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(realism, "TREES", 20)
     shares = []
-    for seed in range(3):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         values = rng.normal(size=(240, 8))
         shares.append(share(patches(values[:120]), patches(values[120:])))
-    assert np.mean(shares) == pytest.approx(0.9, abs=0.06)
+    assert np.mean(shares) == pytest.approx(0.9, abs=0.05)
 
 
 def test_few_pass_if_mutants_are_different() -> None:
@@ -64,4 +67,3 @@ def test_an_object_in_another_light_looks_different_and_a_tiny_one_is_not_descri
     assert bright[0] == pytest.approx(100 / 255, abs=0.02)
     small = Instance("car", (20, 20, 26, 26), np.ones((6, 6), dtype=bool))
     assert appearance(image, small) is None
-    assert realism.PASSED == 0.9

@@ -226,17 +226,12 @@ def _fitting(
     scene: Scene, cutouts: tuple[Cutout, ...], placed: list[_Placed], settings: InsertionSettings
 ) -> list[Cutout]:
     """The best cut-outs there are: not yet shown, in similar light, not from this picture."""
-    light = light_of(scene)
     used = {id(one.cutout) for one in placed}
-    tests = (
-        lambda one: 1 / settings.like_light <= (one.light + 1) / (light + 1) <= settings.like_light,
-        lambda one: one.scene != scene.name,
-    )
     unused = [one for one in cutouts if id(one) not in used]
     chosen = unused or (list(cutouts) if settings.repeats else [])
-    for test in tests:
-        chosen = [one for one in chosen if test(one)] or chosen
-    return chosen
+    light, most = light_of(scene) + 1, settings.like_light
+    alike = [one for one in chosen if 1 / most <= (one.light + 1) / light <= most] or chosen
+    return [one for one in alike if one.scene != scene.name] or alike
 
 
 class _Places:

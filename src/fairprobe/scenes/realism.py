@@ -54,7 +54,7 @@ def appearance(image: Picture, shape: Instance) -> Appearance | None:
     ring = (far > EDGE) & (far <= AROUND)
     if min(inside.sum(), seam.sum(), ring.sum()) < SMALLEST:
         return None
-    planes = _planes(image[top:bottom, left:right].astype(np.float32) / 255)
+    planes = _planes(image[top:bottom, left:right].astype(np.float32) / np.float32(255))
     zones = [[_of_zone(plane, zone) for zone in (inside, seam, ring)] for plane in planes]
     values: list[float] = []
     for core, edge, around in zones:
