@@ -785,7 +785,7 @@ def test_names_that_a_spreadsheet_would_take_for_formulas_are_texts_in_the_table
         found=Counter(),
         truth=Counter(),
     )
-    _, row = csv.reader(io.StringIO(_table([hostile])))
+    _, row = csv.reader(io.StringIO(_table([hostile], {})))
     assert row[:4] == ["'+1", "'=cmd|' /C calc'!A0", "insert", "'@SUM(A1)"]
     assert row[5] == "-1"  # a number stays one
     assert row[7] == "'-2"

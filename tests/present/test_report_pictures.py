@@ -237,6 +237,18 @@ def compared() -> Document:
             ],
             "messages": ["CLIP-IQA was left out."],
         },
+        "realism": [
+            {
+                "operator": "delete",
+                "pictures": 40,
+                "passed": 29,
+                "share": 0.725,
+                "low": 0.561,
+                "high": 0.854,
+                "threshold": 0.41,
+                "real": 126,
+            }
+        ],
     }
 
 
@@ -628,11 +640,12 @@ def test_the_scenes_page_tells_all_that_was_measured() -> None:
         "Left out, since too rare: dog",
         "0.311 123 0.272 39 2,911.5 0.013 56.7 % more errors on mutated than on original pictures",
         "no difference shown",
-        "in-painting alone does half of it or more",
+        "the control does half of it or more",
         "66.7 % 66.7 % 33.3 % 33.3 % 0 % −23 %",
         "12 41.0 % 52.3 % × 1.28",
         "0.341 0.352 0.360",
         "CLIP-IQA was left out.",
+        "deletion 40 29 72.5 % 56.1 % to 85.4 % 126",
         "insertion 80 0.061 s",
         "insertion truck 31 no free ground",
         "Argus 2 no answer within 10 s",

@@ -16,13 +16,19 @@ from pathlib import Path
 from fairprobe.audits.base import Stages
 from fairprobe.documents.scenes import LayoutAgreement
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
-from fairprobe.scenes.cutouts import cutouts_in, cutouts_of, unused_cutouts
+from fairprobe.scenes.cutouts import (
+    PAPER,
+    CutoutSettings,
+    cutouts_in,
+    cutouts_of,
+    unused_cutouts,
+)
 from fairprobe.scenes.detectors import FORMS
 from fairprobe.scenes.detectors.base import Detection, Detector, count_labels, renamed
 from fairprobe.scenes.detectors.self_test import is_good, settle
 from fairprobe.scenes.evidence import Evidence, Seen
 from fairprobe.scenes.inpainting import inpainter
-from fairprobe.scenes.mutants import SkippedTask, Studio, make_mutants, read_mutant
+from fairprobe.scenes.mutants import Craft, SkippedTask, Studio, make_mutants, read_mutant
 from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.plan import SceneFacts, Settings, find_usual, plan_tasks
 from fairprobe.scenes.queries import Failure, RequestCap, query
@@ -218,7 +224,8 @@ def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
     if "insert" in settings.mutations:
         labels = settings.labels("insert")
         if cuts_out:
-            evidence.cutouts = cutouts_of(evidence.scenes, labels)
+            kept = PAPER if settings.variant == "paper" else CutoutSettings()
+            evidence.cutouts = cutouts_of(evidence.scenes, labels, kept)
         missing = [label for label in labels if not evidence.cutouts.get(label)]
         if missing:
             why = "there is no whole object to cut out" if cuts_out else "there are no cut-outs"
@@ -239,6 +246,7 @@ def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
         settings.seed,
         _fingerprint(evidence),
         {name: facts.digest for name, facts in evidence.facts.items()},
+        Craft.of(settings),
     )
     with stages.stage(MAKING) as step:
         outcomes = make_mutants(
@@ -255,20 +263,21 @@ def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
 
 
 def _fingerprint(evidence: Evidence) -> str:
-    """A hash of what a picture depends on besides its scene and task: the version, the seed, the
-    in-painting, and the cut-outs.
+    """A hash of what a picture depends on besides its scene and task: the version, the seed, how
+    pictures are mutated and in-painted, and the cut-outs.
     """
     from fairprobe import __version__
 
     settings = evidence.settings
-    digest = hashlib.sha256(json.dumps([__version__, settings.inpainting, settings.seed]).encode())
+    about = [__version__, settings.inpainting, settings.seed, repr(Craft.of(settings))]
+    digest = hashlib.sha256(json.dumps(about).encode())
     method, _, path = settings.inpainting.partition(":")
     if method == "lama":
         digest.update(Path(path).read_bytes())
     for label, several in sorted(evidence.cutouts.items()):
         for one in several:
-            about = repr((label, one.image.shape, one.light, one.side)).encode()
-            digest.update(about + one.image.tobytes() + one.cover.tobytes())
+            facts = (label, one.image.shape, one.light, one.side, one.place, one.ground)
+            digest.update(repr(facts).encode() + one.image.tobytes() + one.cover.tobytes())
     return digest.hexdigest()[:16]
 
 
@@ -278,7 +287,7 @@ def _query_mutants(evidence: Evidence, stages: Stages) -> None:
             evidence.made[one]
             for task in evidence.plans[detector.name]
             for one in (task, replace(task, kind="control"))
-            if one in evidence.made
+            if one in evidence.made and (one is task or task.has_control)
         ]
         kept: Seen = {}
         evidence.answers[detector.name] = kept

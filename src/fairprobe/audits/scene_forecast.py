@@ -26,7 +26,7 @@ class Forecast:
 
     scenes: int
     mutants: dict[str, int]
-    """Pictures to paint, by operation; deletions and rotations bring a control each."""
+    """Pictures to paint, by operation, with their controls."""
     requests: dict[str, int]
     """By recognizer: the originals and the pictures made for it."""
     remote: tuple[str, ...]
@@ -57,9 +57,9 @@ def forecast(
     tasks = {task for plan in plans.values() for task in plan}
     mutants = Counter[str]()
     for task in tasks:
-        mutants[task.operator] += 1 if task.operator == "insert" else 2
+        mutants[task.operator] += 1 + task.has_control
     requests = {
-        name: len(facts) + sum(1 if task.operator == "insert" else 2 for task in plan)
+        name: len(facts) + sum(1 + task.has_control for task in plan)
         for name, plan in plans.items()
     }
     for detector in detectors:

@@ -34,6 +34,7 @@ from fairprobe.documents.scenes import (
     DetectorFailures,
     ImageQuality,
     Mutation,
+    OperatorRealism,
     SceneData,
     ScenesDocument,
     SkippedTasks,
@@ -52,8 +53,9 @@ from fairprobe.scenes.export import export_coco
 from fairprobe.scenes.labels import common
 from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.pairs import write_pairs
-from fairprobe.scenes.plan import MUTATIONS, Settings
+from fairprobe.scenes.plan import MUTATIONS, Settings, Variant
 from fairprobe.scenes.quality import measure_quality
+from fairprobe.scenes.realism_check import check_realism
 from fairprobe.scenes.scene import Scenes
 from fairprobe.scenes.sources import open_scenes
 from fairprobe.statistics.rates import CONFIDENCE
@@ -61,6 +63,7 @@ from fairprobe.storage import in_use, scratch, write_text
 from fairprobe.versions import versions
 
 MEASURING = "Measuring image quality"
+CHECKING = "Checking realism"
 EVIDENCE = (
     "Each class is compared with all classes in equal situations, by the ground truth and by the"
     " objects lost, all mutations together; p is adjusted for all of these (max-T over scenes)."
@@ -102,7 +105,7 @@ class SceneAudit(AuditResult[ScenesDocument]):
     def files(self) -> dict[str, Write]:
         """All tests one by one, what was recognized in their pictures, and the paper's tables."""
         return {
-            "tests.csv": lambda path: write_text(path, _table(self.tests)),
+            "tests.csv": lambda path: write_text(path, _table(self.tests, self.evidence.realism)),
             PAIRS: lambda path: write_pairs(path, self.evidence),
             "tables.md": lambda path: write_text(path, scene_tables(self.document)),
         }
@@ -155,6 +158,8 @@ def audit_scenes(
     most_requests: int | None = None,
     fewest: int = 10,
     counted_as: Mapping[str, str] | None = None,
+    variant: Variant = "default",
+    any_angle: bool = False,
     title: str = "",
     progress: OnStage | None = None,
 ) -> SceneAudit:
@@ -170,7 +175,8 @@ def audit_scenes(
     `at_once` together, and `most_requests` in all. `counted_as` maps classes of the recognizers to
     those of the annotation: {"van": "car"}. Pictures are clustered by the classes `cluster_by`, by
     default those of roads, or by ["all"]. `clip` is a folder of a CLIP model, which then rates how
-    realistic pictures are.
+    realistic pictures are. `variant="paper"` mutates as DistroFair does; `any_angle` lifts the
+    limit of rotations to what can occur.
     """
     several = detectors if isinstance(detectors, list | tuple) else [detectors]
     opened = [_open(one) for one in several]
@@ -196,6 +202,8 @@ def audit_scenes(
         at_once=at_once,
         most_requests=most_requests,
         fewest=fewest,
+        variant=variant,
+        any_angle=any_angle,
     )
     stages = Stages(progress)
     temporary = None if folder else scratch()
@@ -214,6 +222,8 @@ def audit_scenes(
     comparisons = Comparisons()
     if evidence.tests:
         comparisons = compare(evidence, found, _quality(evidence, stages))
+        realism = _realism(evidence, stages)
+        comparisons = msgspec.structs.replace(comparisons, realism=realism)
     if not title:
         title = Path(scenes).name if isinstance(scenes, Path | str) else type(source).__name__
     seconds = sum(stages.seconds.values())
@@ -239,6 +249,15 @@ def _quality(evidence: Evidence, stages: Stages) -> ImageQuality:
     evidence.partial = True
     evidence.messages.append("Image quality was not measured, since the run was interrupted.")
     return ImageQuality()
+
+
+def _realism(evidence: Evidence, stages: Stages) -> list[OperatorRealism]:
+    """An interrupt leaves the check out and keeps everything else."""
+    with stages.keep_partial(lambda: False), stages.stage(CHECKING) as step:
+        return check_realism(evidence, step)
+    evidence.partial = True
+    evidence.messages.append("Realism was not checked, since the run was interrupted.")
+    return []
 
 
 def _unfair(evidence: Evidence, found: Sequence[Analysis]) -> dict[str, tuple[str, ...]]:
@@ -300,6 +319,8 @@ def _document(
             "clusters": settings.clusters,
             **({"clustered by": ", ".join(settings.cluster_by)} if settings.cluster_by else {}),
             "in-painting": settings.inpainting,
+            **({"variant": settings.variant} if settings.variant != "default" else {}),
+            **({"rotations": "by any angle"} if settings.any_angle else {}),
             "time-out (seconds)": settings.timeout,
         },
         versions=versions("opencv-python-headless", "onnxruntime", "numpy", "pillow"),
@@ -367,13 +388,15 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _table(tests: Sequence[Test]) -> str:
+def _table(tests: Sequence[Test], realism: Mapping[str, float]) -> str:
     """Every test as a row of CSV; counts are written as JSON."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*COLUMNS, *COUNTS))
+    writer.writerow((*COLUMNS, *COUNTS, "realism"))
     for one in tests:
         counts = (json.dumps(dict(sorted(getattr(one, part).items()))) for part in COUNTS)
-        cells = (*(getattr(one, column) for column in COLUMNS), *counts)
+        score = realism.get(one.image)
+        look = "" if score is None else f"{score:.3f}"
+        cells = (*(getattr(one, column) for column in COLUMNS), *counts, look)
         writer.writerow(map(spreadsheet_cell, cells))
     return text.getvalue()

@@ -156,6 +156,13 @@ def scenes(
     containing: Annotated[
         str, typer.Option(help="Only scenes with an object of this class: 'traffic light'.")
     ] = "",
+    variant: Annotated[
+        str, typer.Option(help="How pictures are mutated: default, or paper, as DistroFair does.")
+    ] = "default",
+    any_angle: Annotated[
+        bool,
+        typer.Option("--any-angle", help="Turn objects by up to 60°, not only as can occur."),
+    ] = False,
     clip: Annotated[Path | None, typer.Option(help=CLIP)] = None,
     export: Annotated[Path | None, typer.Option(help=EXPORT)] = None,
     fewest: Annotated[int, typer.Option(help="A class with fewer objects is not judged.")] = 10,
@@ -234,6 +241,7 @@ def scenes(
                     clusters=clusters,
                     cluster_by=tuple(map(common, split(cluster_by))) or None,
                     seed=seed,
+                    variant=variant,  # type: ignore[arg-type]  # checked there
                 )
                 expected = forecast(source, detectors, settings, Stages(report))
         if dry_run:
@@ -260,6 +268,8 @@ def scenes(
                 most_requests=most_requests,
                 fewest=fewest,
                 counted_as=_pairs(count_as, "--count-as"),
+                variant=variant,  # type: ignore[arg-type]  # checked there
+                any_angle=any_angle,
                 title="Drawn streets" if images == DEMO else Path(images).resolve().name,
                 progress=report,
             ).with_command(command_line())

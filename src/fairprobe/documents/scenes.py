@@ -241,6 +241,28 @@ class ImageQuality(Document, frozen=True, kw_only=True):
     messages: list[str] = msgspec.field(default_factory=list)
 
 
+class OperatorRealism(Document, frozen=True, kw_only=True):
+    """The realism check of one mutation: mutants that look no less real than 90 % of real patches.
+
+    `threshold` is the score that they must reach, and `real` the number of real patches by which it
+    was chosen; no patch is scored by a classifier that saw its scene or its object.
+    """
+
+    operator: Mutation
+    pictures: Count
+    passed: Count
+    share: Share
+    low: Share
+    high: Share
+    threshold: Share
+    real: Count
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.share, self.high)
+        if self.passed > self.pictures:
+            raise ValueError(f"{self.passed} of {self.pictures} mutants pass")
+
+
 class Comparisons(Document, frozen=True, kw_only=True):
     """The paper's comparisons and the controls; empty where nothing was tested."""
 
@@ -256,6 +278,7 @@ class Comparisons(Document, frozen=True, kw_only=True):
     rq6: list[UnmodifiedComparison] = msgspec.field(default_factory=list)
     times: list[OperatorTime] = msgspec.field(default_factory=list)
     quality: ImageQuality | None = None
+    realism: list[OperatorRealism] = msgspec.field(default_factory=list)
 
 
 # -- pictures --------------------------------------------------------------------------------------

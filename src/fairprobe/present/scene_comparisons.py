@@ -10,6 +10,7 @@ from fairprobe.documents.scenes import (
     Comparisons,
     ControlRate,
     ImageQuality,
+    OperatorRealism,
     OperatorTime,
     OracleOverlap,
     OriginalsOverlap,
@@ -36,7 +37,7 @@ OPERATORS = {
     "insert": "insertion",
     "delete": "deletion",
     "rotate": "rotation",
-    "control": "in-painting control",
+    "control": "control",
     "all": "all together",
     "total": "all together",
 }
@@ -75,7 +76,7 @@ QUALITIES = {
     "clip_realism": "CLIP, “Realistic photo” against “Unrealistic photo”; 1: realistic",
 }
 CAUSES = {
-    "in-painting": "in-painting alone does half of it or more",
+    "in-painting": "the control does half of it or more",
     "mutation": "the mutation",
     "not distinguishable": "cannot be distinguished",
     "no errors": "no errors",
@@ -120,6 +121,7 @@ def comparisons(found: Comparisons) -> list[Comparison]:
         _overlaps(found.overlaps),
         _real(found.rq5),
         _unmodified(found.rq6),
+        _realism(found.realism),
         _quality(found.quality),
         _times(found.times),
     ]
@@ -133,8 +135,9 @@ def _causes(rows: Sequence[ControlRate]) -> Comparison:
     head = ("class, recognizer", "mutation, oracle", "rate", "control", "difference", "interval",
             "errors caused by")  # fmt: skip
     return Comparison(
-        "Mutation or in-painting, class by class",
-        "Classes above the mean, with what the same in-painting on plain background does to them."
+        "Mutation or control, class by class",
+        "Classes above the mean, with what the same in-painting on plain background does to them;"
+        " for insertions, what pasting the picture's own objects back in their places does."
         " Intervals of the difference are not corrected for the number of classes: they qualify"
         " what was found above, and find nothing themselves.",
         Table(
@@ -330,6 +333,38 @@ def _quality(found: ImageQuality | None) -> Comparison | None:
     )
     head = ("measure", "original", "mutated", *(OPERATORS[name] for name in operators), "p")
     return Comparison("Quality of the pictures", about.strip(), Table(head, lines))
+
+
+def _realism(rows: Sequence[OperatorRealism]) -> Comparison:
+    head = ("mutation", "pictures", "look real", "share", "interval", "real patches")
+    return Comparison(
+        "How many mutants look real",
+        "A small classifier tells real from mutated patches by light, contrast, color, sharpness,"
+        " seams and orientation. A mutant passes if it scores no less than nine of ten real"
+        " patches, so about 90 % would pass if none could be told apart. No patch is scored by a"
+        " classifier that saw its scene or its object.",
+        Table(
+            head,
+            [
+                (
+                    OPERATORS[row.operator],
+                    count(row.pictures),
+                    count(row.passed),
+                    percent(row.share),
+                    rate_interval(row),
+                    count(row.real),
+                )
+                for row in rows
+            ],
+        ),
+    )
+
+
+def looks_real(found: Comparisons, operator: str) -> float | None:
+    """The share of an operator's mutants that pass the realism check; of all, for "all"."""
+    rows = [row for row in found.realism if operator in (row.operator, "all")]
+    pictures = sum(row.pictures for row in rows)
+    return sum(row.passed for row in rows) / pictures if pictures else None
 
 
 def _times(rows: Sequence[OperatorTime]) -> Comparison:

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from fairprobe.documents.scenes import AnalysisDocument, ScenesDocument
 from fairprobe.present.markdown_text import joined
-from fairprobe.present.scene_comparisons import OPERATORS, ORACLES
+from fairprobe.present.scene_comparisons import OPERATORS, ORACLES, looks_real
 from fairprobe.present.table import UNDEFINED, Table
 
 
@@ -36,6 +36,7 @@ def scene_tables(document: ScenesDocument) -> str:
             [(one.detector, one.original, one.mutated, one.images) for one in found.rq6],
         ),
         _compared(document),
+        _realism(document),
         _by_class(document),
     )
     return joined(f"## {table.title}\n\n{table.markdown()}" for table in tables if table.rows)
@@ -59,7 +60,7 @@ def control_of(document: ScenesDocument, one: AnalysisDocument) -> AnalysisDocum
 def _effectiveness(title: str, document: ScenesDocument, oracles: Sequence[str]) -> Table:
     head = ("recognizer", "mutation", "oracle", "classes", "above the mean", "violation rate",
             "evidence holds", "error-inducing", "images", "error rate (95 %)", "mean class rate",
-            "the same, in-painting alone")  # fmt: skip
+            "the same, control", "look real")  # fmt: skip
     rows = []
     for oracle in oracles:
         for one in document.results:
@@ -81,9 +82,27 @@ def _effectiveness(title: str, document: ScenesDocument, oracles: Sequence[str])
                     f"{_number(one.error_rate)} ({interval})",
                     _number(one.mean),
                     _number(None if control is None else control.mean),
+                    _number(looks_real(document.comparisons, one.operator), 2),
                 )
             )
     return Table(head, rows, title)
+
+
+def _realism(document: ScenesDocument) -> Table:
+    rows = [
+        (
+            OPERATORS[row.operator],
+            str(row.pictures),
+            str(row.passed),
+            _number(row.share),
+            f"{_number(row.low)}–{_number(row.high)}",
+            _number(row.threshold),
+            str(row.real),
+        )
+        for row in document.comparisons.realism
+    ]
+    head = ("mutation", "mutants", "look real", "share", "95 %", "least score", "real patches")
+    return Table(head, rows, "Realism check: mutants that score like nine of ten real patches")
 
 
 def _usual(document: ScenesDocument) -> Table:

@@ -26,6 +26,7 @@ from fairprobe.present.scene_comparisons import (
     OPERATORS,
     ORACLES,
     comparisons,
+    looks_real,
     p_value,
     rate,
     rate_interval,
@@ -342,11 +343,13 @@ def _class_table(one: AnalysisDocument, controls: dict[str, ClassRate]) -> Table
 def _summary(document: ScenesDocument, oracle: str) -> Table:
     """The paper's table: a row for each recognizer and mutation."""
     head = ("recognizer, mutation", "classes", "above the mean", "shown to fail more", "mean rate",
-            "mean rate, control", "pictures", "with an error", "error rate")  # fmt: skip
+            "mean rate, control", "pictures", "with an error", "error rate",
+            "look real")  # fmt: skip
     rows = []
     for one in _unusual(document, oracle=oracle):
         control = control_of(document, one)
         error_interval = interval({"low": one.error_low, "high": one.error_high})
+        real = looks_real(document.comparisons, one.operator)
         rows.append(
             (
                 Cell(f"{one.detector}, {OPERATORS[one.operator]}"),
@@ -358,6 +361,7 @@ def _summary(document: ScenesDocument, oracle: str) -> Table:
                 Cell(count(one.tests)),
                 Cell(count(one.error_inducing)),
                 Cell(percent(one.error_rate), error_interval),
+                Cell(UNDEFINED if real is None else percent(real)),
             )
         )
     return Table(head, rows)

@@ -145,10 +145,8 @@ def _overlap(detector: str, own: Sequence[Analysis]) -> OracleOverlap:
 
 
 def _causes(evidence: Evidence, single: Sequence[Analysis]) -> Iterator[ControlRate]:
-    """For every class above the mean, whether in-painting alone explains its errors."""
+    """For every class above the mean, whether its control alone explains its errors."""
     for one in single:
-        if one.operator == "insert":
-            continue
         tests, controls = (
             [
                 test

@@ -1,5 +1,5 @@
-"""Mutation against in-painting alone: every class's rate beside its rate after the same in-painting
-on plain background. Not in the paper.
+"""Mutation against its control: every class's rate beside its rate after the same in-painting on
+plain background, or after objects were pasted back in their own places. Not in the paper.
 """
 
 from __future__ import annotations

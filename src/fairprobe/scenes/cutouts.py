@@ -1,4 +1,9 @@
-"""Cut-outs: objects to insert into other pictures, from annotated scenes or transparent PNGs."""
+"""Cut-outs: objects to insert into other pictures, from annotated scenes or transparent PNGs.
+
+Only whole single objects are cut out: large enough, not at the border, behind nothing, in the shape
+and size of one object of the class, and adjoining no other object, of which a coarse mask would
+hold a part. The same object in two pictures, as in frames of a video, is taken once.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +15,30 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageFilter, UnidentifiedImageError
 from scipy import ndimage
-from scipy.spatial import ConvexHull
 
-from fairprobe.arrays import Mask
+from fairprobe.arrays import Floats, Mask
 from fairprobe.errors import DataError, StorageError
-from fairprobe.scenes.geometry import is_obstructed, touches_border
+from fairprobe.scenes.geometry import (
+    is_isolated,
+    is_obstructed,
+    is_single,
+    mask_within,
+    touches_border,
+)
 from fairprobe.scenes.labels import GROUND, common
 from fairprobe.scenes.perspective import RELATIVE_HEIGHTS, TWO_WHEELERS, perspective_of
-from fairprobe.scenes.scene import Instance, Picture, Scene, Scenes
+from fairprobe.scenes.scene import Box, Instance, Picture, Scene, Scenes
 
+BELOW = 4  # rows below an object in which its ground is seen
+LEAST_GROUND = 30  # pixels from which the color of the ground is taken
+ANY_SIDE = 0.5  # of given PNGs, which fit on either side
 MIDDLE_LIGHT = 110.0  # of 255: assumed for given PNGs
 TRIMMED = 1  # pixels removed all around: the outline of an annotation shows some background
 TRIM_FROM = 30  # pixels of height
-# The least and greatest width by height, and the least share of its convex hull, of one whole
-# object; two objects under one mask, or half of one, lie outside.
-SHAPES: Mapping[str, tuple[float, float, float]] = {
-    "person": (0.15, 0.46, 0.5),
-    "car": (0.8, 2.8, 0.87),
-    "truck": (0.5, 3.5, 0.8),
-    "bus": (0.5, 4.0, 0.8),
-    "motorcycle": (0.3, 2.2, 0.5),
-}
+THUMBNAIL = 12  # pixels a side: the size at which two cut-outs are compared
+FEATURELESS = 1.0  # levels: an object of one color is not recognized again
+LENS = 0.6  # pixels by which a photograph is blurred; a smaller copy of an object is less
+FLATTEST = 1.0  # levels: the least contrast of surroundings
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,21 @@ class CutoutSettings:
     """How far the height may differ from what the perspective predicts: two objects under one
     mask, or half of one, differ more.
     """
-    most_holes: float = 0.03
-    """Of its area: a larger hole is something that the mask leaves out."""
+    isolated: bool = True
+    """Whether it must not adjoin other objects."""
+    same: float = 0.95
+    """The correlation of colors from which two cut-outs show the same object."""
+
+
+PAPER = CutoutSettings(isolated=False, same=1.1)
+
+
+@dataclass(frozen=True)
+class Light:
+    """The light of a place: the color of its ground, and the contrast of what surrounds it."""
+
+    color: tuple[float, float, float]
+    contrast: float | None
 
 
 @dataclass(frozen=True)
@@ -61,6 +82,12 @@ class Cutout:
     side: float
     """Its place between the left (0) and the right (1) border of its own picture."""
     scene: str
+    place: Light
+    """The light where it was seen."""
+    ground: str = ""
+    """The kind of ground that it stood on; empty if that is unknown."""
+    corner: tuple[int, int] = (0, 0)
+    """Its left and top there."""
 
     @property
     def size(self) -> tuple[int, int]:
@@ -72,6 +99,11 @@ class Cutout:
         pixels = Image.fromarray(np.dstack([self.image, self.cover])).resize(
             (width, height), Image.Resampling.LANCZOS
         )
+        sharper = max(0.0, 1 - (height / self.size[0]) ** 2)
+        if sharper:
+            soft = pixels.convert("RGB").filter(ImageFilter.GaussianBlur(LENS * sharper**0.5))
+            soft.putalpha(pixels.getchannel("A"))
+            pixels = soft
         cover = np.asarray(pixels.getchannel("A").filter(ImageFilter.GaussianBlur(0.6)))
         shown = np.asarray(pixels)
         return replace(self, image=shown[..., :3].copy(), cover=np.minimum(shown[..., 3], cover))
@@ -86,13 +118,14 @@ class Cutout:
     def width_at(self, height: int) -> int:
         return max(1, round(self.size[1] * height / self.size[0]))
 
-    def mirrored(self) -> Cutout:
-        return replace(
-            self,
-            image=self.image[:, ::-1].copy(),
-            cover=self.cover[:, ::-1].copy(),
-            side=1 - self.side,
-        )
+    def thumbnail(self) -> Floats:
+        """Its colors at a small size, centered and scaled; zeros for an object of one color."""
+        plain = np.where(self.cover[..., None] >= 128, self.image, self.image.mean(axis=(0, 1)))
+        small = Image.fromarray(plain.astype(np.uint8)).resize((THUMBNAIL, THUMBNAIL))
+        values = np.asarray(small, dtype=np.float64)
+        values = (values - values.mean(axis=(0, 1))).ravel()
+        spread = float(np.linalg.norm(values))
+        return values / spread if spread > FEATURELESS * THUMBNAIL else np.zeros_like(values)
 
 
 Cutouts = Mapping[str, tuple[Cutout, ...]]
@@ -123,8 +156,20 @@ def cutouts_of(
                 if is_free or odd <= settings.odd_height:
                     found[label].append(cut_out(scene, instance))
         for label, taken in found.items():
-            found[label] = sorted(taken, key=lambda one: one.size[0], reverse=True)[: settings.most]
+            found[label] = _different(taken, settings)
     return {label: tuple(taken) for label, taken in found.items()}
+
+
+def _different(cutouts: Sequence[Cutout], settings: CutoutSettings) -> list[Cutout]:
+    """The largest of them, each object once."""
+    kept: list[Cutout] = []
+    known = np.zeros((0, 3 * THUMBNAIL**2))
+    for one in sorted(cutouts, key=lambda one: one.size[0], reverse=True):
+        values = one.thumbnail()
+        if len(kept) < settings.most and not (known @ values >= settings.same).any():
+            kept.append(one)
+            known = np.vstack([known, values])
+    return kept
 
 
 def cutouts_in(
@@ -200,7 +245,51 @@ def cut_out(scene: Scene, instance: Instance) -> Cutout:
     image = scene.image[top + y : top + bottom, left + x : left + right]
     side = (instance.box[0] + instance.box[2]) / 2 / scene.size[1]
     cover = inner.mask.astype(np.uint8) * np.uint8(255)
-    return Cutout(instance.label, image.copy(), cover, light_of(scene), side, scene.name)
+    place = light_at(scene, instance.box, instance)
+    return Cutout(
+        instance.label,
+        image.copy(),
+        cover,
+        light_of(scene),
+        side,
+        scene.name,
+        place,
+        ground_at(scene, instance),
+        (left + x, top + y),
+    )
+
+
+def ground_at(scene: Scene, instance: Instance) -> str:
+    """The kind of ground just below an object, if most of it is of one kind."""
+    left, _, right, bottom = instance.box
+    below = scene.stuff[bottom : bottom + BELOW, left:right]
+    if not below.size:
+        return ""
+    numbers = np.bincount(below.ravel(), minlength=len(scene.stuff_names))
+    most = int(np.argmax(numbers))
+    name = scene.stuff_names[most]
+    return name if name in GROUND and numbers[most] >= below.size / 2 else ""
+
+
+def light_at(scene: Scene, box: Box, instance: Instance | None = None) -> Light:
+    """The light at a place: of the ground at its foot, or of all ground if there is little; and the
+    contrast around it, without the object itself.
+    """
+    left, top, right, bottom = box
+    wide, high = (right - left) // 2, (bottom - top) // 4
+    tall, across = scene.size
+    foot = np.zeros(scene.size, dtype=bool)
+    foot[max(0, bottom - high - 1) : bottom + high + 1, max(0, left - wide) : right + wide] = True
+    ground = scene.ground(GROUND)
+    near = ground & foot
+    shown = near if near.sum() >= LEAST_GROUND else ground
+    color = scene.image[shown].mean(axis=0) if shown.any() else scene.image.mean(axis=(0, 1))
+    around = (max(0, left - wide), max(0, top - high), min(across, right + wide), min(tall, bottom))
+    brightness = scene.image[around[1] : around[3], around[0] : around[2]].mean(axis=2)
+    if instance is not None:
+        brightness = brightness[~mask_within(instance, around)]
+    contrast = float(brightness.std()) if brightness.size else FLATTEST
+    return Light((float(color[0]), float(color[1]), float(color[2])), max(FLATTEST, contrast))
 
 
 def light_of(scene: Scene) -> float:
@@ -213,25 +302,10 @@ def _is_good(scene: Scene, instance: Instance, settings: CutoutSettings) -> bool
     return (
         instance.height >= settings.smallest * scene.size[0]
         and not touches_border(instance, scene.size)
-        and _is_whole(instance, settings.most_holes)
+        and is_single(instance)
         and not is_obstructed(scene, instance)
+        and (not settings.isolated or is_isolated(scene, instance))
     )
-
-
-def _is_whole(instance: Instance, most_holes: float) -> bool:
-    """One piece without holes, in the shape of one object of its class."""
-    area = int(instance.mask.sum())
-    pieces, _ = ndimage.label(instance.mask, structure=np.ones((3, 3)))
-    holes = int(ndimage.binary_fill_holes(instance.mask).sum()) - area
-    if np.bincount(pieces.ravel())[1:].max() < 0.95 * area or holes > most_holes * area:
-        return False
-    least, most, solid = SHAPES.get(instance.label, (0.0, np.inf, 0.0))
-    height, width = instance.mask.shape
-    if not least <= width / height <= most:
-        return False
-    pixels = np.argwhere(instance.mask)
-    corners = np.concatenate([pixels + corner for corner in ((0, 0), (0, 1), (1, 0), (1, 1))])
-    return bool(area >= solid * ConvexHull(corners).volume)
 
 
 def _given(file: Path, label: str) -> Cutout:
@@ -250,6 +324,13 @@ def _given(file: Path, label: str) -> Cutout:
         )
     left, top, right, bottom = Instance.of(label, cover >= 16).box
     inner = np.s_[top:bottom, left:right]
+    gray = Light((MIDDLE_LIGHT, MIDDLE_LIGHT, MIDDLE_LIGHT), None)
     return Cutout(
-        label, pixels[inner][..., :3].copy(), cover[inner].copy(), MIDDLE_LIGHT, 0.5, str(file)
+        label,
+        pixels[inner][..., :3].copy(),
+        cover[inner].copy(),
+        MIDDLE_LIGHT,
+        ANY_SIDE,
+        str(file),
+        gray,
     )

@@ -1,9 +1,14 @@
 """Deletion: in-paint all objects of a class. And its control: the same in-painting where no object
 is.
 
-DistroFair (Rajan et al., 2024), section 3.3, "Deletion". The masks grow by an 11 × 11 square three
-times, as in the paper's artifact. Deliberate deviations:
+DistroFair (Rajan et al., 2024), section 3.3, "Deletion". Deliberate deviations:
 
+- The masks grow by a fiftieth of the picture's height, and at the foot by a shadow. In the paper's
+  artifact they grow by an 11 × 11 square three times, whatever the picture's size (`PAPER`): in a
+  small picture that removes much more than the object.
+- Nothing unlabelled is copied into the hole, nor poles, signs and traffic lights: it may be an
+  object. Where most of the background is annotated, a hole is filled with what is beside it in the
+  same rows.
 - The pixels of all other objects are put back after the in-painting. The grown mask would remove a
   person in front of a deleted car, and the recognizer would be blamed for not seeing them.
 - A picture that consists mostly of the class is skipped: nothing would be left to paint from.
@@ -14,34 +19,62 @@ times, as in the paper's artifact. Deliberate deviations:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy import ndimage, signal
 
 from fairprobe.arrays import Mask
+from fairprobe.scenes.geometry import uprights
 from fairprobe.scenes.inpainting import Inpainter
+from fairprobe.scenes.labels import UPRIGHT
 from fairprobe.scenes.scene import Instance, Mutant, Picture, Scene, Skipped
 
-GROWN_BY = 15  # pixels to each side: a square of 11 × 11, three times
 MOST_PAINTED = 1 / 3  # of a picture; more would be a new picture
-SIGNS = frozenset({"sign", "pole", "traffic light"})
+LEAST_KNOWN = 0.3  # of a picture: the annotated background from which a hole's is guessed
 LIKE_ROWS = 0.1  # of the picture's height: within it, the background is of the same kind
 SMOOTH_EDGE = 1  # pixels kept around a kept object, so that its outline stays
+BESIDE = 4.0  # what is a row away is as far as so many columns, when a hole's background is guessed
 
 
-def delete(scene: Scene, label: str, *, inpainter: Inpainter) -> Mutant | Skipped:
+@dataclass(frozen=True)
+class DeletionSettings:
+    """How far a mask grows, and what a hole is filled with."""
+
+    margin: float = 0.02
+    """Of the picture's height, to each side."""
+    margins: tuple[int, int] = (3, 15)
+    """The least and greatest, in pixels."""
+    shadow: float = 0.08
+    """Of the object's size: the margin at its foot."""
+    guided: bool = True
+    """Whether the annotated background beside a hole says what to fill it with."""
+
+    def margin_in(self, scene: Scene) -> int:
+        """In pixels."""
+        return int(np.clip(round(self.margin * scene.size[0]), *self.margins))
+
+
+DEFAULTS = DeletionSettings()
+PAPER = DeletionSettings(margins=(15, 15), shadow=0.0, guided=False)
+
+
+def delete(
+    scene: Scene, label: str, *, inpainter: Inpainter, settings: DeletionSettings = DEFAULTS
+) -> Mutant | Skipped:
     """The picture without any object of the class."""
     removed = scene.of(label)
     if not removed:
         return Skipped(scene.name, "delete", label, f"There is no {label} in the picture.")
-    share = grown_mask(scene, removed).mean()
+    share = grown_mask(scene, removed, settings).mean()
     if share > MOST_PAINTED:
         reason = (
             f"With a margin, {label} fills {share:.0%} of the picture; at most {MOST_PAINTED:.0%}"
             " is in-painted."
         )
         return Skipped(scene.name, "delete", label, reason)
-    image = without(scene, removed, inpainter)
+    image = without(scene, removed, inpainter, settings)
     return Mutant(
         scene.name,
         "delete",
@@ -53,25 +86,66 @@ def delete(scene: Scene, label: str, *, inpainter: Inpainter) -> Mutant | Skippe
     )
 
 
-def grown_mask(scene: Scene, instances: Sequence[Instance]) -> Mask:
-    """The largest area that may be in-painted: the objects and a margin."""
-    return _grown(_union(scene, instances))
+def grown_mask(
+    scene: Scene, instances: Sequence[Instance], settings: DeletionSettings = DEFAULTS
+) -> Mask:
+    """The largest area that may be in-painted: the objects, a margin and shadows at their feet."""
+    mask = _grown(_union(scene, instances), settings.margin_in(scene))
+    for one in instances:
+        left, _, right, bottom = one.box
+        down, aside = (round(settings.shadow * size) for size in one.mask.shape)
+        if down > settings.margin_in(scene):
+            mask[max(0, bottom - down) : bottom + down, max(0, left - aside) : right + aside] = True
+    return mask
 
 
-def without(scene: Scene, removed: Sequence[Instance], inpainter: Inpainter) -> Picture:
+def without(
+    scene: Scene,
+    removed: Sequence[Instance],
+    inpainter: Inpainter,
+    settings: DeletionSettings = DEFAULTS,
+) -> Picture:
     """The picture with these objects in-painted and all others unchanged."""
     gone = _union(scene, removed)
     others = _union(
         scene, [one for one in scene.instances if not any(one is other for other in removed)]
     )
     kept = ndimage.maximum_filter(others, size=2 * SMOOTH_EDGE + 1) & ~gone
-    image = inpainter.fill(scene.image, _grown(gone), avoid=kept | scene.stuff_mask(SIGNS))
+    # What stands in front of a removed object stays, too.
+    kept |= _union(scene, [one for one in uprights(scene) if settings.guided])
+    hole = grown_mask(scene, removed, settings)
+    image = inpainter.fill(
+        scene.image,
+        hole,
+        avoid=kept | scene.stuff_mask(UPRIGHT) | scene.unlabelled(),
+        kinds=_kinds(scene, hole) if settings.guided else None,
+    )
     image[kept] = scene.image[kept]
     return image
 
 
+def _kinds(scene: Scene, hole: Mask) -> npt.NDArray[np.uint8] | None:
+    """The annotated kind of background at each pixel; in the hole, that of the nearest pixel, where
+    pixels of the same row are near. None if the background is not annotated.
+    """
+    is_known = (scene.stuff > 0) & ~scene.stuff_mask(UPRIGHT) & ~hole
+    is_known &= ~_union(scene, scene.instances)
+    if is_known.mean() < LEAST_KNOWN:
+        return None
+    nearest = ndimage.distance_transform_edt(
+        ~is_known, sampling=(BESIDE, 1.0), return_distances=False, return_indices=True
+    )
+    kinds: npt.NDArray[np.uint8] = scene.stuff[tuple(nearest)]
+    return kinds
+
+
 def control(
-    scene: Scene, of: Mutant | Sequence[Instance], *, inpainter: Inpainter, rng: np.random.Generator
+    scene: Scene,
+    of: Mutant | Sequence[Instance],
+    *,
+    inpainter: Inpainter,
+    rng: np.random.Generator,
+    settings: DeletionSettings = DEFAULTS,
 ) -> Mutant | Skipped:
     """The same in-painting on plain background: the removed shapes, moved to where no object is.
 
@@ -83,12 +157,12 @@ def control(
         reason = "Nothing was in-painted, so there is nothing to compare with."
         return Skipped(scene.name, "control", label, reason)
     # Some annotations count signs as background, though a recognizer may know them.
-    things = _union(scene, scene.instances) | scene.stuff_mask(SIGNS)
-    taken = things.copy()
+    things = _union(scene, scene.instances) | scene.stuff_mask(UPRIGHT) | scene.unlabelled()
+    taken, margin = things.copy(), settings.margin_in(scene)
     painted, places = np.zeros_like(taken), []
     for shape in sorted(shapes, key=lambda one: int(one.mask.sum()), reverse=True):
-        mask = _grown(np.pad(shape.mask, GROWN_BY))
-        place = _free_place(taken, mask, shape.box[1] - GROWN_BY, rng)
+        mask = _grown(np.pad(shape.mask, margin), margin)
+        place = free_place(taken, mask, shape.box[1] - margin, rng)
         if place is None:
             reason = "No part of the background is as large as what was in-painted."
             return Skipped(scene.name, "control", label, reason)
@@ -97,19 +171,24 @@ def control(
         taken[here] |= mask
         painted[here] |= mask
         height, width = shape.mask.shape
-        left, top = left + GROWN_BY, top + GROWN_BY
+        left, top = left + margin, top + margin
         places.append((left, top, left + width, top + height))
     return Mutant(
         scene.name,
         "control",
         label,
-        inpainter.fill(scene.image, painted, avoid=things),
+        inpainter.fill(
+            scene.image,
+            painted,
+            avoid=things,
+            kinds=_kinds(scene, painted) if settings.guided else None,
+        ),
         len(shapes),
         tuple(places),
     )
 
 
-def _free_place(
+def free_place(
     taken: Mask, mask: Mask, row: int, rng: np.random.Generator
 ) -> tuple[int, int] | None:
     """Left and top of a free place for the mask within the picture; near this row if possible."""
@@ -135,6 +214,6 @@ def _union(scene: Scene, instances: Sequence[Instance]) -> Mask:
     return union
 
 
-def _grown(mask: Mask) -> Mask:
-    grown: Mask = ndimage.maximum_filter(mask, size=2 * GROWN_BY + 1, mode="constant")
+def _grown(mask: Mask, margin: int) -> Mask:
+    grown: Mask = ndimage.maximum_filter(mask, size=2 * margin + 1, mode="constant")
     return grown

@@ -40,6 +40,8 @@ class Evidence:
     tests: list[Test] = field(default_factory=list)
     agreements: dict[str, LayoutAgreement] = field(default_factory=dict)
     """Of recognizers in files, with annotated pictures."""
+    realism: dict[str, float] = field(default_factory=dict)
+    """How real mutants look, 0 to 1, by their path below the folder."""
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
     messages: list[str] = field(default_factory=list)
     cap: RequestCap = field(default_factory=RequestCap)

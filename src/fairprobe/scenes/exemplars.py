@@ -15,12 +15,13 @@ The diffusion methods of OpenCV smear large holes; this keeps walls and asphalt 
 deviations: sources are searched for in a smaller copy of the picture and copied at full scale,
 which is many times faster; they come from a wide and low window, since a street changes more from
 top to bottom than along a row, and another row costs a little; other objects are never copied,
-which would put new ones into the picture.
+which would put new ones into the picture; where the background is annotated, asphalt is continued
+by asphalt and walls by walls; and the pieces are blended where they meet.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -35,15 +36,25 @@ HOLE_SIDES = 9  # a hole is about this many patch sides wide
 REACH = 14  # rows from a patch to its source, unless there is none
 BESIDE = 60  # columns from the hole to the furthest sources
 OTHER_ROW = 2.0  # what a row of difference costs, in squared levels of each number
+OTHER_KIND = 4000.0  # what another kind of background costs, in the same unit
 FLAT = 0.02  # the priority where no line runs in, beside the strongest line's
 STRONGEST = 1020.0  # Sobel's response to a step from black to white
+MOST_ROUNDS = 150  # of conjugate gradients
+SMOOTH_ENOUGH = 0.05  # squared levels a pixel that may be left
 NEXT = np.ones((3, 3), np.uint8)
 
 Floats32 = npt.NDArray[np.float32]
+Kinds = npt.NDArray[np.uint8]
+_Part: TypeAlias = tuple[slice, ...]
+_Links: TypeAlias = tuple[_Part, _Part, Floats32, Floats32]  # neighbors, which, what is missing
 
 
-def fill_by_exemplars(image: Picture, hole: Mask, avoid: Mask, cv2: Any) -> Picture:
-    """The picture with the hole filled. What lies under `avoid` is neither copied nor matched."""
+def fill_by_exemplars(
+    image: Picture, hole: Mask, avoid: Mask, cv2: Any, kinds: Kinds | None = None
+) -> Picture:
+    """The picture with the hole filled. What lies under `avoid` is neither copied nor matched, and
+    pixels of another kind, which is a number for each pixel, are copied at a price.
+    """
     step = int(np.clip(image.shape[0] // SEARCHED_AT, 1, COARSEST))
     room = [(0, -size % step) for size in hole.shape]
     image_room = np.pad(image, (*room, (0, 0)), mode="edge")
@@ -53,12 +64,15 @@ def fill_by_exemplars(image: Picture, hole: Mask, avoid: Mask, cv2: Any) -> Pict
     small = cv2.resize(image_room, hole_small.shape[::-1], interpolation=cv2.INTER_AREA).astype(
         np.float32
     )
+    if kinds is None:
+        kinds = np.zeros(hole.shape, dtype=np.uint8)
+    kinds_small = np.pad(kinds, room, mode="edge")[step // 2 :: step, step // 2 :: step]
     rows, columns = _indices(hole_small.shape)
     count, pieces = cv2.connectedComponents(hole_small.astype(np.uint8), connectivity=8)
     for piece in range(1, count):
         part = _around(pieces == piece)
         here = (pieces == piece)[part]
-        found = _Fill(small[part], here, avoid_small[part], cv2).done()
+        found = _Fill(small[part], here, avoid_small[part], kinds_small[part], cv2).done()
         if found is None:  # nothing around to copy from
             flat = cv2.inpaint(image, hole.astype(np.uint8), 3, cv2.INPAINT_NS)
             return np.asarray(flat, dtype=np.uint8)
@@ -66,7 +80,12 @@ def fill_by_exemplars(image: Picture, hole: Mask, avoid: Mask, cv2: Any) -> Pict
             found[0][here] + part[0].start,
             found[1][here] + part[1].start,
         )
-    return _copied(image_room, hole, (rows, columns), step)
+    filled, sources = _copied(image_room, hole, (rows, columns), step)
+    count, pieces = cv2.connectedComponents(hole.astype(np.uint8), connectivity=8)
+    blended = filled.copy()
+    for piece in range(1, count):
+        _blend(blended, filled, pieces == piece, hole | avoid, sources)
+    return blended
 
 
 def _any_within(mask: Mask, step: int) -> Mask:
@@ -93,19 +112,101 @@ def _around(mask: Mask) -> tuple[slice, slice]:
     return down, across
 
 
-def _copied(image: Picture, hole: Mask, sources: tuple[Ints, Ints], step: int) -> Picture:
-    """The full picture, each pixel of the hole taken from where the small picture's comes from."""
+def _copied(
+    image: Picture, hole: Mask, sources: tuple[Ints, Ints], step: int
+) -> tuple[Picture, tuple[Ints, Ints]]:
+    """The full picture, each pixel of the hole taken from where the small picture's comes from; and
+    for each pixel its row and column there.
+    """
     rows, columns = np.nonzero(hole)
     from_rows, from_columns = (source[rows // step, columns // step] * step for source in sources)
     filled = image[: hole.shape[0], : hole.shape[1]].copy()
-    filled[rows, columns] = image[from_rows + rows % step, from_columns + columns % step]
-    return filled
+    taken = _indices(hole.shape)
+    for at, (from_small, within) in enumerate(((from_rows, rows), (from_columns, columns))):
+        taken[at][hole] = np.minimum(from_small + within % step, hole.shape[at] - 1)
+    filled[hole] = filled[taken[0][hole], taken[1][hole]]
+    return filled, taken
+
+
+def _blend(
+    blended: Picture, filled: Picture, hole: Mask, unknown: Mask, sources: tuple[Ints, Ints]
+) -> None:
+    """Remove the seams of one hole: the steps from pixel to pixel are those of the copied pieces,
+    the mean of both where two pieces meet, and the rest follows from what is around the hole
+    (Pérez, Gangnet, Blake, "Poisson Image Editing", 2003).
+    """
+    part = tuple(
+        slice(max(0, int(ends[0]) - 1), int(ends[-1]) + 2)
+        for ends in (np.flatnonzero(hole.any(axis=axis)) for axis in (1, 0))
+    )
+    inside, is_used = hole[part], hole[part] | ~unknown[part]
+    values = filled[part].astype(np.float32)
+    links: list[_Links] = []
+    for axis in (0, 1):
+        first, second = _neighbors(axis)
+        used = (inside[first] | inside[second]) & is_used[first] & is_used[second]
+        sums, found = np.zeros((*used.shape, 3), np.float32), np.zeros((*used.shape, 1), np.float32)
+        for here, offset in ((first, 1), (second, -1)):
+            at = [source[part][here] for source in sources]
+            beyond = at.copy()
+            beyond[axis] = np.clip(at[axis] + offset, 0, hole.shape[axis] - 1)
+            is_copied = (inside[here] & ~unknown[tuple(beyond)])[..., None]
+            change = filled[tuple(beyond)].astype(np.float32) - filled[tuple(at)]
+            sums += np.where(is_copied, offset * change, 0)
+            found += is_copied
+        plain = values[second] - values[first]
+        off = np.where(found > 0, sums / np.maximum(found, 1) - plain, 0)
+        links.append((first, second, used[..., None].astype(np.float32), off))
+    values += _smoothed(links, inside[..., None].astype(np.float32))
+    blended[part][inside] = np.clip(np.rint(values), 0, 255).astype(np.uint8)[inside]
+
+
+def _smoothed(links: list[_Links], inside: Floats32) -> Floats32:
+    """The change within a hole whose steps are as near as possible to those that are missing, by
+    conjugate gradients.
+    """
+
+    def spread(change: Floats32) -> Floats32:
+        total = np.zeros_like(change)
+        for first, second, used, _ in links:
+            _flow(total, first, second, used * (change[second] - change[first]))
+        return np.asarray(total * inside)
+
+    left = np.zeros((*inside.shape[:2], 3), np.float32)
+    for first, second, used, off in links:
+        _flow(left, first, second, used * off)
+    left *= inside
+    change, way = np.zeros_like(left), left.copy()
+    size = float((left**2).sum())
+    for _ in range(MOST_ROUNDS):
+        along = spread(way)
+        bend = float((way * along).sum())
+        if bend <= 0:
+            break
+        change += size / bend * way
+        left -= size / bend * along
+        before, size = size, float((left**2).sum())
+        if size < SMOOTH_ENOUGH * inside.sum():
+            break
+        way = left + size / before * way
+    return change
+
+
+def _flow(total: Floats32, first: _Part, second: _Part, amount: Floats32) -> None:
+    total[second] += amount
+    total[first] -= amount
+
+
+def _neighbors(axis: int) -> tuple[_Part, _Part]:
+    """All pixels but the last along an axis, and the next one of each."""
+    every, first, second = slice(None), slice(None, -1), slice(1, None)
+    return ((first, every), (second, every)) if axis == 0 else ((every, first), (every, second))
 
 
 class _Fill:
     """One hole of the small picture, with its surroundings."""
 
-    def __init__(self, image: Floats32, hole: Mask, avoid: Mask, cv2: Any) -> None:
+    def __init__(self, image: Floats32, hole: Mask, avoid: Mask, kinds: Kinds, cv2: Any) -> None:
         self._cv2 = cv2
         narrow = min(int(np.ptp(np.flatnonzero(hole.any(axis=axis)))) for axis in (0, 1)) + 1
         self._side = int(np.clip(narrow // HOLE_SIDES, *SIDES))
@@ -130,6 +231,8 @@ class _Fill:
         self._squares = windows(np.square(self._image).sum(axis=2), (size, size))[at].reshape(
             len(at[0]), -1
         )
+        self._kinds = np.pad(kinds, side, mode="edge")
+        self._source_kinds = windows(self._kinds, (size, size))[at].reshape(len(at[0]), -1)
         self._trust, self._priority = (
             np.zeros(self._open.shape, np.float32),
             np.full(self._open.shape, -1, np.float32),
@@ -185,6 +288,9 @@ class _Fill:
         seen = (self._image[here] * known[..., None]).transpose(2, 0, 1).ravel()
         off = self._squares[first:last] @ known.ravel() - 2 * (self._patches[first:last] @ seen)
         off += (3 * OTHER_ROW * known.sum() * np.abs(rows[first:last] - row)).astype(np.float32)
+        wanted = self._kinds[here].ravel()
+        others = (self._source_kinds[first:last] != wanted).mean(axis=1, dtype=np.float32)
+        off += 3 * OTHER_KIND * np.float32(known.sum()) * others
         best = int(first) + int(np.argmin(off))
         return int(rows[best]), int(columns[best])
 

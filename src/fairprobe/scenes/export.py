@@ -95,7 +95,7 @@ def _mutants(
     for one in sorted(made, key=lambda one: (one.task.scene, str(one.path))):
         if scene is None or scene.name != one.task.scene:
             scene = evidence.scenes.read(one.task.scene)
-        mutant = mutate_without_painting(scene, one.task, evidence.cutouts, evidence.settings.seed)
+        mutant = mutate_without_painting(scene, one.task, evidence.cutouts, evidence.settings)
         if not isinstance(mutant, Mutant) or mutant.places != one.places:
             raise StorageError(
                 f"{one.path} cannot be annotated: it was not made from these scenes and cut-outs."

@@ -1,4 +1,5 @@
-"""Shapes and places of masks: orientation, connected parts, and which object hides which.
+"""Shapes and places of masks: orientation, connected parts, single objects, and which object hides
+which.
 
 An object whose foot is lower in the picture is nearer.
 """
@@ -6,13 +7,17 @@ An object whose foot is lower in the picture is nearer.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
+from scipy.spatial import ConvexHull
 
 from fairprobe.arrays import Mask
+from fairprobe.scenes.labels import UNKNOWN, UPRIGHT
 from fairprobe.scenes.scene import Box, Instance, Scene
 
 # (height, width): the number of the segment, object or class that a pixel belongs to
@@ -23,6 +28,19 @@ TOUCHING = np.ones((3, 3), dtype=bool)  # pixels that meet at a corner are conne
 # Masks of one picture do not overlap, so a hidden object shows as a nearer one within so many
 # pixels.
 NEXT_TO = 3
+# The least and greatest width by height, and the least share of its convex hull, of one whole
+# object; two objects under one mask, or half of one, lie outside.
+SHAPES: Mapping[str, tuple[float, float, float]] = {
+    "person": (0.15, 0.46, 0.5),
+    "car": (0.8, 2.8, 0.87),
+    "truck": (0.5, 3.5, 0.8),
+    "bus": (0.5, 4.0, 0.8),
+    "motorcycle": (0.3, 2.2, 0.5),
+}
+MOST_HOLES = 0.03  # of an object's area: a larger hole is something that the mask leaves out
+ONE_PIECE = 0.95  # of an object's area
+MOST_TOUCHED = 0.1  # of an object's outline, by what may be another object
+LEAST_PIECE = 20  # pixels of something that may stand in front of an object
 
 
 def orientation(mask: Mask) -> float:
@@ -62,6 +80,55 @@ def components(mask: Mask, least: int = 1) -> tuple[Numbers, int]:
     return numbers, int(kept.sum())
 
 
+def pieces(mask: Mask, label: str) -> tuple[Instance, ...]:
+    """The connected parts of a mask, without specks."""
+    numbers, count = components(mask, LEAST_PIECE)
+    found = []
+    for number, place in enumerate(ndimage.find_objects(numbers, max_label=count), start=1):
+        rows, columns = place
+        box = (columns.start, rows.start, columns.stop, rows.stop)
+        found.append(Instance(label, box, numbers[place] == number))
+    return tuple(found)
+
+
+def is_single(instance: Instance) -> bool:
+    """Whether a mask is of one whole object: one piece without holes, in the shape of its class."""
+    area = int(instance.mask.sum())
+    parts, _ = ndimage.label(instance.mask, structure=TOUCHING)
+    holes = int(ndimage.binary_fill_holes(instance.mask).sum()) - area
+    if np.bincount(parts.ravel())[1:].max() < ONE_PIECE * area or holes > MOST_HOLES * area:
+        return False
+    least, most, solid = SHAPES.get(instance.label, (0.0, np.inf, 0.0))
+    height, width = instance.mask.shape
+    if not least <= width / height <= most:
+        return False
+    pixels = np.argwhere(instance.mask)
+    corners = np.concatenate([pixels + corner for corner in ((0, 0), (0, 1), (1, 0), (1, 1))])
+    return bool(area >= solid * ConvexHull(corners).volume)
+
+
+def is_isolated(scene: Scene, instance: Instance) -> bool:
+    """Whether nothing that may be a part of another object adjoins it: another object, or a pole, a
+    sign or something unlabelled that is nearer. A coarse mask holds a part of what it adjoins.
+    """
+    left, top, right, bottom = instance.box
+    around = (
+        max(0, left - NEXT_TO),
+        max(0, top - NEXT_TO),
+        min(scene.size[1], right + NEXT_TO),
+        min(scene.size[0], bottom + NEXT_TO),
+    )
+    own = mask_within(instance, around)
+    outline = ndimage.maximum_filter(own, size=2 * NEXT_TO + 1) & ~own
+    others = np.zeros_like(own)
+    unclear = (*uprights(scene), *pieces(scene.unlabelled(), UNKNOWN))
+    nearer = [one for one in unclear if one.foot >= instance.foot]
+    for other in (*scene.instances, *nearer):
+        if other is not instance and overlaps(other.box, around):
+            others |= mask_within(other, around)
+    return bool((outline & others).sum() <= MOST_TOUCHED * outline.sum())
+
+
 # -- which object hides which ----------------------------------------------------------------------
 
 
@@ -89,6 +156,16 @@ def is_obstructed(scene: Scene, instance: Instance) -> bool:
         if (near & mask_within(other, around)).any():
             return True
     return False
+
+
+def uprights(scene: Scene) -> tuple[Instance, ...]:
+    """Poles that are annotated as stuff, each with the signs and traffic lights that it carries."""
+    return pieces(scene.stuff_mask(UPRIGHT), "pole")
+
+
+def with_uprights(scene: Scene) -> Scene:
+    """The scene with poles, signs and traffic lights as objects, which hide what is behind them."""
+    return replace(scene, instances=(*scene.instances, *uprights(scene)))
 
 
 def overlaps(one: Box, other: Box) -> bool:

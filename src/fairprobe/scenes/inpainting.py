@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from fairprobe.arrays import Mask
 from fairprobe.errors import SettingError, suggest
@@ -30,17 +31,28 @@ class Inpainter(ABC):
 
     name: str
 
-    def fill(self, image: Picture, mask: Mask, *, avoid: Mask | None = None) -> Picture:
-        """A copy with the mask filled. Methods that copy pixels copy none from under `avoid`."""
+    def fill(
+        self,
+        image: Picture,
+        mask: Mask,
+        *,
+        avoid: Mask | None = None,
+        kinds: npt.NDArray[np.uint8] | None = None,
+    ) -> Picture:
+        """A copy with the mask filled. Methods that copy pixels copy none from under `avoid`, and
+        prefer those of the same kind of background, a number for each pixel, also of the mask.
+        """
         filled = image.copy()
         if mask.any():
             filled[mask] = 0  # so that no method can use what was there
             avoid = np.zeros_like(mask) if avoid is None else avoid
-            filled[mask] = self._painted(filled, mask, avoid)[mask]
+            filled[mask] = self._painted(filled, mask, avoid, kinds)[mask]
         return filled
 
     @abstractmethod
-    def _painted(self, image: Picture, mask: Mask, avoid: Mask) -> Picture:
+    def _painted(
+        self, image: Picture, mask: Mask, avoid: Mask, kinds: npt.NDArray[np.uint8] | None
+    ) -> Picture:
         """The whole picture, of which only the pixels under the mask are used."""
 
 
@@ -64,10 +76,12 @@ class OpenCVInpainter(Inpainter):
         self.name = method
         self._opencv()
 
-    def _painted(self, image: Picture, mask: Mask, avoid: Mask) -> Picture:
+    def _painted(
+        self, image: Picture, mask: Mask, avoid: Mask, kinds: npt.NDArray[np.uint8] | None
+    ) -> Picture:
         cv2 = self._opencv()
         if self.name == "exemplars":
-            return fill_by_exemplars(image, mask, avoid, cv2)
+            return fill_by_exemplars(image, mask, avoid, cv2, kinds)
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
         part = np.s_[
             max(0, rows[0] - MARGIN) : rows[-1] + MARGIN + 1,

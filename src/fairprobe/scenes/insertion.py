@@ -3,18 +3,27 @@
 DistroFair (Rajan et al., 2024), section 3.3, "Insertion", with the relative heights and kinds of
 ground of its artifact. Deliberate deviations, for plausible pictures and meaningful errors:
 
-- An inserted object is hidden behind existing objects that are nearer, and covers no existing
-  object by more than a quarter: a recognizer is not to blame for missing a hidden object.
-- Cut-outs from pictures with similar light are preferred and their brightness is moved halfway to
-  the picture's; none is enlarged by more than a third; none is shown twice while there are others;
-  one that was seen on the other side of the road is mirrored.
+- An inserted object is hidden behind existing objects, poles and signs that are nearer, and covers
+  no existing object by more than a quarter: a recognizer is not to blame for missing a hidden
+  object. It stands behind nothing that is unlabelled, whose outline is not known well.
+- Cut-outs from pictures with similar light are preferred. Brightness and contrast are moved from
+  those of the place where the object was seen to those of its new place.
+- An object is put on the kind of ground on which it was seen, if there is room.
+- None is enlarged by more than a sixth or shrunk below two fifths, and none is shown twice in a
+  picture. None is mirrored, which would mirror text; each stays on its side of the road instead,
+  since it was seen from there.
 - Edges are blended within the mask, and a faint shadow lies on the ground at the foot.
+
+`PAPER` switches these off where the paper does not have them: light, sides, poles and signs.
+
+`control` pastes objects back in their own places, in the same way. It separates the errors caused
+by pasting from those caused by what was inserted; it is not in the paper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,19 +31,39 @@ from scipy import ndimage
 
 from fairprobe.arrays import Ints, Mask
 from fairprobe.errors import SettingError, suggest
-from fairprobe.scenes.cutouts import Cutout, Cutouts, light_of
-from fairprobe.scenes.geometry import Coverage, nearer_within, overlaps
-from fairprobe.scenes.labels import GROUND
+from fairprobe.scenes.cutouts import (
+    ANY_SIDE,
+    Cutout,
+    Cutouts,
+    cut_out,
+    light_at,
+    light_of,
+)
+from fairprobe.scenes.geometry import (
+    Coverage,
+    is_obstructed,
+    is_single,
+    mask_within,
+    nearer_within,
+    overlaps,
+    pieces,
+    touches_border,
+    with_uprights,
+)
+from fairprobe.scenes.labels import GROUND, UNKNOWN
 from fairprobe.scenes.perspective import (
     RELATIVE_HEIGHTS,
     SMALLEST,
     Perspective,
     perspective_of,
 )
-from fairprobe.scenes.scene import Box, Instance, Mutant, Scene, Skipped
+from fairprobe.scenes.scene import Box, Instance, Mutant, Picture, Scene, Skipped
 
 VEHICLES = frozenset({"bus", "car", "motorcycle", "truck", "bicycle"})
 VEHICLE_GROUND = frozenset({"road", "earth"})
+NEAR_SIDE = 0.25  # of the picture's width: so far an object may be from where it was seen
+# The least and greatest factors of brightness, of a color against the others, and of contrast.
+GAINS, TINTS, CONTRASTS = (0.4, 2.5), (0.9, 1.1), (0.6, 1.6)
 HANGS = 0.12  # of an object's height: parts that hang lower darken the ground
 SOLID = 128  # of 255: a pixel that is covered this far belongs to the object
 
@@ -57,18 +86,28 @@ class InsertionSettings:
     """Of an existing object, by all that is inserted."""
     most_hidden: float = 0.25
     """Of an inserted object, by nearer ones."""
-    most_enlarged: float = 4 / 3
+    most_enlarged: float = 7 / 6
+    most_shrunk: float = 2 / 5
     like_light: float = 1.5
     """The greatest ratio of two pictures' brightness at which their objects fit together well."""
     shadow: float = 0.5
     """How much darker the ground is at the foot."""
+    matches_light: bool = True
+    keeps_ground: bool = True
+    """Whether an object is put on the kind of ground on which it was seen, if there is room."""
+    keeps_side: bool = True
+    """Whether an object stays near the column in which it was seen."""
+    behind_uprights: bool = True
+    """Whether poles, signs and what is unlabelled may stand in front of it."""
+    repeats: bool = False
+    """Whether a picture may show one cut-out twice."""
 
 
 @dataclass(frozen=True)
 class _Placed:
     cutout: Cutout
     shown: Cutout
-    """The same at its size in this picture, mirrored if necessary."""
+    """The same at its size in this picture."""
     box: Box
     mask: Mask
 
@@ -78,6 +117,15 @@ class _Placed:
 
 
 DEFAULTS = InsertionSettings()
+PAPER = InsertionSettings(
+    most_enlarged=4 / 3,
+    most_shrunk=0.0,
+    matches_light=False,
+    keeps_ground=False,
+    keeps_side=False,
+    behind_uprights=False,
+    repeats=True,
+)
 
 
 def insert(
@@ -102,7 +150,13 @@ def insert(
     chooser = _Places(scene, label, perspective_of(scene), settings)
     placed: list[_Placed] = []
     for _ in range(count):
-        one = chooser.next(_fitting(scene, cutouts[label], placed, settings), rng)
+        fitting = _fitting(scene, cutouts[label], placed, settings)
+        if not fitting:
+            reason = (
+                f"Cut-outs of a {label} that are different: {len(cutouts[label])}; needed: {count}."
+            )
+            return Skipped(scene.name, "insert", label, reason)
+        one = chooser.next(fitting, rng)
         if one is None:
             reason = (
                 f"Only {len(placed)} of {count} fit: no free ground was found in {settings.tries}"
@@ -110,35 +164,74 @@ def insert(
             )
             return Skipped(scene.name, "insert", label, reason)
         placed.append(one)
+    image, added = _painted(scene, chooser.depths, placed, settings)
+    places = tuple(one.box for one in placed)
+    sources = tuple(one.cutout.scene for one in placed)
+    return Mutant(scene.name, "insert", label, image, count, places, added=added, sources=sources)
+
+
+def control(
+    scene: Scene, label: str, count: int, *, settings: InsertionSettings = DEFAULTS
+) -> Mutant | Skipped:
+    """The picture with up to `count` of its own objects pasted back in their places: of the class
+    if possible, otherwise others.
+    """
+    whole = [
+        one
+        for one in scene.instances
+        if one.height >= settings.smallest * scene.size[0]
+        and not touches_border(one, scene.size)
+        and not is_obstructed(scene, one)
+        and is_single(one)
+    ]
+    own = sorted(whole, key=lambda one: (one.label != label, -one.height))[:count]
+    if not own:
+        reason = "No whole object is there to be pasted back."
+        return Skipped(scene.name, "control", label, reason)
+    placed = []
+    for instance in own:
+        cutout = cut_out(scene, instance)
+        (left, top), (height, width) = cutout.corner, cutout.size
+        shown = cutout.resized(height)
+        box = (left, top, left + width, top + height)
+        placed.append(_Placed(cutout, shown, box, shown.cover >= SOLID))
+    depths = with_uprights(scene) if settings.behind_uprights else scene
+    others = tuple(one for one in depths.instances if not any(one is other for other in own))
+    # Its light is that of its place already.
+    plain = replace(settings, matches_light=False)
+    image, _ = _painted(scene, replace(depths, instances=others), placed, plain)
+    places = tuple(one.box for one in placed)
+    return Mutant(scene.name, "control", label, image, len(own), places)
+
+
+def _painted(
+    scene: Scene, depths: Scene, placed: list[_Placed], settings: InsertionSettings
+) -> tuple[Picture, tuple[Instance, ...]]:
+    """The picture with these objects, far ones first, and what is visible of each. `depths` has
+    what may stand in front of them.
+    """
     canvas = scene.image.astype(np.float32)
-    ground, light = scene.ground(GROUND), light_of(scene)
+    ground = scene.ground(GROUND)
     for one in sorted(placed, key=lambda one: one.foot):
         _shadow(canvas, ground, one, settings.shadow)
-        _paste(canvas, scene, one, light)
-    image = np.clip(np.rint(canvas), 0, 255).astype(np.uint8)
+        _paste(canvas, scene, depths, one, settings)
     added = tuple(
-        Instance(label, one.box, one.mask & ~nearer_within(scene, one.box, one.foot))
+        Instance(one.cutout.label, one.box, one.mask & ~nearer_within(depths, one.box, one.foot))
         for one in placed
     )
-    places = tuple(one.box for one in placed)
-    return Mutant(scene.name, "insert", label, image, count, places, added=added)
+    return np.clip(np.rint(canvas), 0, 255).astype(np.uint8), added
 
 
 def _fitting(
     scene: Scene, cutouts: tuple[Cutout, ...], placed: list[_Placed], settings: InsertionSettings
 ) -> list[Cutout]:
-    """The best cut-outs there are: in similar light, not from this picture, not yet shown."""
-    light = light_of(scene)
+    """The best cut-outs there are: not yet shown, in similar light, not from this picture."""
     used = {id(one.cutout) for one in placed}
-    tests = (
-        lambda one: 1 / settings.like_light <= (one.light + 1) / (light + 1) <= settings.like_light,
-        lambda one: one.scene != scene.name,
-        lambda one: id(one) not in used,
-    )
-    chosen = list(cutouts)
-    for test in tests:
-        chosen = [one for one in chosen if test(one)] or chosen
-    return chosen
+    unused = [one for one in cutouts if id(one) not in used]
+    chosen = unused or (list(cutouts) if settings.repeats else [])
+    light, most = light_of(scene) + 1, settings.like_light
+    alike = [one for one in chosen if 1 / most <= (one.light + 1) / light <= most] or chosen
+    return [one for one in alike if one.scene != scene.name] or alike
 
 
 class _Places:
@@ -151,53 +244,76 @@ class _Places:
         tall = scene.size[0]
         ground = scene.ground(VEHICLE_GROUND if label in VEHICLES else GROUND)
         self._run = _runs(ground)
+        self._runs_of: dict[str, Ints] = {}
         scale = settings.relative_heights[label]
         heights = np.array([round(perspective.height(row) * scale) for row in range(tall)])
         inside = (heights >= settings.smallest * tall) & (heights <= np.arange(1, tall + 1))
         self._rows = np.flatnonzero(inside & ground.any(axis=1))
         self._heights = heights
         self._coverage = Coverage(scene, settings.most_covered)
+        self.depths = with_uprights(scene) if settings.behind_uprights else scene
+        self._unclear = pieces(scene.unlabelled(), UNKNOWN) if settings.behind_uprights else ()
         self._boxes: list[Box] = []
 
     def next(self, cutouts: list[Cutout], rng: np.random.Generator) -> _Placed | None:
         """One more object, if a place is found within the tries."""
-        sharpest = max(one.size[0] for one in cutouts) * self._settings.most_enlarged
-        rows = self._rows[self._heights[self._rows] <= sharpest]
-        for _ in range(self._settings.tries if len(rows) else 0):
-            found = self._draw(int(rows[int(rng.integers(len(rows)))]), cutouts, rng)
+        tall = self._heights[self._rows]
+        largest = max(one.size[0] for one in cutouts) * self._settings.most_enlarged
+        smallest = min(one.size[0] for one in cutouts) * self._settings.most_shrunk
+        rows = self._rows[(tall <= largest) & (tall >= smallest)]
+        for at in range(self._settings.tries if len(rows) else 0):
+            is_own = self._settings.keeps_ground and at < self._settings.tries / 2
+            row = int(rows[int(rng.integers(len(rows)))])
+            found = self._draw(row, cutouts, rng, on_its_ground=is_own)
             if found is not None:
                 self._boxes.append(found.box)
                 self._coverage.add(
-                    found.box, found.mask & ~nearer_within(self._scene, found.box, found.foot)
+                    found.box, found.mask & ~nearer_within(self.depths, found.box, found.foot)
                 )
                 return found
         return None
 
-    def _draw(self, row: int, cutouts: list[Cutout], rng: np.random.Generator) -> _Placed | None:
+    def _runs_on(self, kind: str) -> Ints:
+        if kind not in self._runs_of:
+            self._runs_of[kind] = _runs(self._scene.ground(frozenset({kind})))
+        return self._runs_of[kind]
+
+    def _draw(
+        self, row: int, cutouts: list[Cutout], rng: np.random.Generator, *, on_its_ground: bool
+    ) -> _Placed | None:
         height = int(self._heights[row])
-        sharp = [one for one in cutouts if one.size[0] * self._settings.most_enlarged >= height]
+        most, least = self._settings.most_enlarged, self._settings.most_shrunk
+        sharp = [one for one in cutouts if least <= height / one.size[0] <= most]
+        if not sharp:
+            return None
         cutout = sharp[int(rng.integers(len(sharp)))]
         width = cutout.width_at(height)
-        starts = np.flatnonzero(self._run[row] >= width)
+        runs = self._runs_on(cutout.ground) if on_its_ground and cutout.ground else self._run
+        starts = np.flatnonzero(runs[row] >= width)
+        if self._settings.keeps_side and cutout.side != ANY_SIDE:
+            middles = (starts + width / 2) / self._scene.size[1]
+            starts = starts[np.abs(middles - cutout.side) <= NEAR_SIDE]
         if not len(starts):
             return None
         left = int(starts[int(rng.integers(len(starts)))])
         box = (left, row + 1 - height, left + width, row + 1)
         if any(overlaps(box, other) for other in self._boxes):
             return None
-        middle = (box[0] + box[2]) / 2 / self._scene.size[1]
-        turned = cutout.mirrored() if (middle - 0.5) * (cutout.side - 0.5) < 0 else cutout
-        if not self._is_free(box, turned.rough_mask(height)):
+        if not self._is_free(box, cutout.rough_mask(height)):
             return None
-        shown = turned.resized(height)
+        shown = cutout.resized(height)
         mask: Mask = shown.cover >= SOLID
         return _Placed(cutout, shown, box, mask) if self._is_free(box, mask) else None
 
     def _is_free(self, box: Box, mask: Mask) -> bool:
         """Whether enough of the object and of all others stays visible."""
-        visible = mask & ~nearer_within(self._scene, box, box[3] - 1)
-        is_seen = bool(visible.sum() >= (1 - self._settings.most_hidden) * mask.sum())
-        return is_seen and self._coverage.allows(box, visible)
+        visible = mask & ~nearer_within(self.depths, box, box[3] - 1)
+        if visible.sum() < (1 - self._settings.most_hidden) * mask.sum():
+            return False
+        nearer = (one for one in self._unclear if one.foot >= box[3] - 1 and overlaps(one.box, box))
+        if any((mask_within(one, box) & visible).any() for one in nearer):
+            return False
+        return self._coverage.allows(box, visible)
 
 
 def _runs(ground: Mask) -> Ints:
@@ -210,13 +326,37 @@ def _runs(ground: Mask) -> Ints:
     return runs
 
 
-def _paste(canvas: npt.NDArray[np.float32], scene: Scene, placed: _Placed, light: float) -> None:
+def _paste(
+    canvas: npt.NDArray[np.float32],
+    scene: Scene,
+    depths: Scene,
+    placed: _Placed,
+    settings: InsertionSettings,
+) -> None:
     left, top, right, bottom = placed.box
-    hidden = nearer_within(scene, placed.box, placed.foot)
+    hidden = nearer_within(depths, placed.box, placed.foot)
     cover = np.where(hidden, 0, placed.shown.cover).astype(np.float32)[..., None] / 255
-    brighter = np.float32(np.sqrt(np.clip((light + 1) / (placed.cutout.light + 1), 0.5, 2.0)))
     here = canvas[top:bottom, left:right]
-    here += cover * (np.minimum(255, placed.shown.image * brighter) - here)
+    colors = _in_light(placed, scene) if settings.matches_light else placed.shown.image
+    here += cover * (colors - here)
+
+
+def _in_light(placed: _Placed, scene: Scene) -> npt.NDArray[np.float32]:
+    """The object in the light of its new place: brighter as the ground at its foot is, a little
+    warmer or colder, and with the contrast of its surroundings.
+    """
+    old = placed.cutout.place
+    new = light_at(scene, placed.box)
+    gains = (np.array(new.color) + 1) / (np.array(old.color) + 1)
+    gain = float(np.clip(gains.mean(), *GAINS))
+    tint = np.clip(gains / gains.mean(), *TINTS)
+    contrast = 1.0
+    if old.contrast is not None and new.contrast is not None:
+        contrast = float(np.clip(new.contrast / old.contrast / gain, *CONTRASTS)) ** 0.5
+    colors = placed.shown.image.astype(np.float32) * (gain * tint).astype(np.float32)
+    inside = placed.mask if placed.mask.any() else np.ones_like(placed.mask)
+    middle = colors[inside].mean(axis=0)
+    return np.asarray(np.clip(middle + contrast * (colors - middle), 0, 255), dtype=np.float32)
 
 
 def _shadow(canvas: npt.NDArray[np.float32], ground: Mask, placed: _Placed, dark: float) -> None:

@@ -58,6 +58,8 @@ NAMES = {word: name for name, words in _SYNONYMS.items() for word in words.split
 COCO_ENDINGS = (" merged", " other", " stuff")
 """Suffixes of COCO's panoptic classes of stuff: "sky-other-merged", "door-stuff"."""
 
+UPRIGHT = frozenset({"sign", "pole", "traffic light"})
+"""Thin things along the street; some annotations count them as stuff."""
 GROUND = frozenset({"road", "earth", "floor", "pavement", "grass"})
 
 _STUFF = (

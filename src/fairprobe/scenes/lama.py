@@ -43,7 +43,13 @@ class LamaInpainter(Inpainter):
             is_archive = file.read(2) == b"PK"
         return _Script(self._path) if is_archive else _Onnx(self._path)
 
-    def _painted(self, image: Picture, mask: Mask, avoid: Mask) -> Picture:  # noqa: ARG002
+    def _painted(
+        self,
+        image: Picture,
+        mask: Mask,
+        avoid: Mask,  # noqa: ARG002
+        kinds: npt.NDArray[np.uint8] | None,  # noqa: ARG002
+    ) -> Picture:
         if self._network is None:
             self._network = self._opened()
         height, width = mask.shape

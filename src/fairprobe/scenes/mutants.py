@@ -17,17 +17,20 @@ from threading import Thread
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from PIL import Image
 
 from fairprobe.arrays import Mask
 from fairprobe.errors import FairprobeError, SettingError, StorageError
+from fairprobe.scenes import deletion, insertion, rotation
 from fairprobe.scenes.cutouts import Cutouts
-from fairprobe.scenes.deletion import control, delete
+from fairprobe.scenes.deletion import DeletionSettings
 from fairprobe.scenes.distribution import ClassRange
 from fairprobe.scenes.inpainting import Inpainter, inpainter
-from fairprobe.scenes.insertion import insert
-from fairprobe.scenes.plan import Task, random_for
-from fairprobe.scenes.rotation import rotate
+from fairprobe.scenes.insertion import InsertionSettings
+from fairprobe.scenes.plan import Settings, Task, random_for
+from fairprobe.scenes.realism import Appearance, look_of
+from fairprobe.scenes.rotation import RotationSettings
 from fairprobe.scenes.scene import Box, Mutant, Picture, Scene, Scenes, Skipped
 from fairprobe.storage import replacing, write_text
 from fairprobe.workers.base import interrupts_blocked
@@ -42,6 +45,10 @@ class MadePicture:
     objects: int
     places: tuple[Box, ...]
     seconds: float
+    look: Appearance | None = None
+    """Of the largest place, for the realism check."""
+    source: str = ""
+    """The scene that the object there comes from."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,22 @@ class SkippedTask:
 
 
 Outcome: TypeAlias = MadePicture | SkippedTask
+
+
+@dataclass(frozen=True)
+class Craft:
+    """How pictures are mutated."""
+
+    insertion: InsertionSettings
+    deletion: DeletionSettings
+    rotation: RotationSettings
+
+    @classmethod
+    def of(cls, settings: Settings) -> Craft:
+        if settings.variant == "paper":
+            return cls(insertion.PAPER, deletion.PAPER, rotation.PAPER)
+        turned = RotationSettings(any_angle=settings.any_angle)
+        return cls(insertion.DEFAULTS, deletion.DEFAULTS, turned)
 
 
 @dataclass(frozen=True)
@@ -68,6 +91,7 @@ class Studio:
     """Of everything that a picture depends on besides its scene and task."""
     digests: Mapping[str, str]
     """Of each scene as it is now."""
+    craft: Craft
 
     def mark(self, task: Task) -> str:
         """Stored beside a picture; a picture with another mark is made again."""
@@ -174,9 +198,9 @@ def _of_scene(studio: Studio, tasks: list[Task]) -> list[Outcome]:
 
 
 def _kept_of_task(studio: Studio, task: Task) -> list[Outcome]:
-    """An earlier run's picture and, after in-painting, its control; empty if not complete."""
+    """An earlier run's picture and its control; empty if not complete."""
     first = _kept(studio, task)
-    if first is None or isinstance(first, SkippedTask) or task.operator == "insert":
+    if first is None or isinstance(first, SkippedTask) or not task.has_control:
         return [] if first is None else [first]
     second = _kept(studio, replace(task, kind="control"))
     return [] if second is None else [first, second]
@@ -185,25 +209,33 @@ def _kept_of_task(studio: Studio, task: Task) -> list[Outcome]:
 def _of_task(studio: Studio, scene: Scene, task: Task) -> list[Outcome]:
     rng = random_for(studio.seed, task.scene, task.operator, task.label, task.kind, task.repeat)
     start = time.perf_counter()
-    mutant = _mutate(studio.cutouts, scene, task, rng, inpainter(studio.inpainting))
+    fill = inpainter(studio.inpainting)
+    mutant = _mutate(studio.cutouts, scene, task, rng, fill, studio.craft)
     # A picture whose control is missing is kept: a kill may come between the two.
     found = [_kept(studio, task) or _write(studio, task, mutant, time.perf_counter() - start)]
-    if task.operator != "insert" and isinstance(mutant, Mutant):
+    if task.has_control and isinstance(mutant, Mutant):
         start = time.perf_counter()
-        plain = control(scene, mutant, inpainter=inpainter(studio.inpainting), rng=rng)
+        plain = (
+            insertion.control(scene, task.label, task.objects, settings=studio.craft.insertion)
+            if task.operator == "insert"
+            else deletion.control(
+                scene, mutant, inpainter=fill, rng=rng, settings=studio.craft.deletion
+            )
+        )
         seconds = time.perf_counter() - start
         found.append(_write(studio, replace(task, kind="control"), plain, seconds))
     return found
 
 
 def mutate_without_painting(
-    scene: Scene, task: Task, cutouts: Cutouts, seed: int
+    scene: Scene, task: Task, cutouts: Cutouts, settings: Settings
 ) -> Mutant | Skipped:
     """The same mutation as that of a picture on disk, with black holes: what was
     removed and added, and where, at little cost.
     """
-    rng = random_for(seed, task.scene, task.operator, task.label, task.kind, task.repeat)
-    return _mutate(cutouts, scene, task, rng, _Unpainted())
+    parts = (task.scene, task.operator, task.label, task.kind, task.repeat)
+    rng = random_for(settings.seed, *parts)
+    return _mutate(cutouts, scene, task, rng, _Unpainted(), Craft.of(settings))
 
 
 class _Unpainted(Inpainter):
@@ -211,20 +243,36 @@ class _Unpainted(Inpainter):
 
     name = "none"
 
-    def _painted(self, image: Picture, mask: Mask, avoid: Mask) -> Picture:
-        del mask, avoid
+    def _painted(
+        self, image: Picture, mask: Mask, avoid: Mask, kinds: npt.NDArray[np.uint8] | None
+    ) -> Picture:
+        del mask, avoid, kinds
         return image
 
 
 def _mutate(
-    cutouts: Cutouts, scene: Scene, task: Task, rng: np.random.Generator, fill: Inpainter
+    cutouts: Cutouts,
+    scene: Scene,
+    task: Task,
+    rng: np.random.Generator,
+    fill: Inpainter,
+    craft: Craft,
 ) -> Mutant | Skipped:
     if task.operator == "insert":
-        return insert(scene, task.label, task.objects, cutouts, rng=rng)
+        return insertion.insert(
+            scene, task.label, task.objects, cutouts, rng=rng, settings=craft.insertion
+        )
     if task.operator == "delete":
-        return delete(scene, task.label, inpainter=fill)
-    is_unusual = ClassRange(0, 0, angles=task.usual).is_unusual
-    return rotate(scene, task.label, inpainter=fill, rng=rng, is_unusual=is_unusual)
+        return deletion.delete(scene, task.label, inpainter=fill, settings=craft.deletion)
+    return rotation.rotate(
+        scene,
+        task.label,
+        inpainter=fill,
+        rng=rng,
+        is_unusual=ClassRange(0, 0, angles=task.usual).is_unusual,
+        settings=craft.rotation,
+        deletion=craft.deletion,
+    )
 
 
 # -- on disk ---------------------------------------------------------------------------------------
@@ -249,8 +297,15 @@ def _write(studio: Studio, task: Task, mutant: Mutant | Skipped, seconds: float)
         with replacing(path) as temporary:
             Image.fromarray(mutant.image).save(temporary, format="png", compress_level=1)
         places = [list(box) for box in mutant.places]
-        note |= {"objects": mutant.objects, "places": places, "seconds": seconds}
-        outcome = MadePicture(task, path, mutant.objects, mutant.places, seconds)
+        look, source = look_of(mutant)
+        note |= {
+            "objects": mutant.objects,
+            "places": places,
+            "seconds": seconds,
+            "look": look,
+            "source": source,
+        }
+        outcome = MadePicture(task, path, mutant.objects, mutant.places, seconds, look, source)
     write_text(path.with_suffix(".json"), json.dumps(note))
     return outcome
 
@@ -266,6 +321,8 @@ def _kept(studio: Studio, task: Task) -> Outcome | None:
         if not path.is_file():
             return None
         places = tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in note["places"])
-        return MadePicture(task, path, int(note["objects"]), places, float(note["seconds"]))
+        look = None if note["look"] is None else tuple(map(float, note["look"]))
+        seconds, source = float(note["seconds"]), str(note["source"])
+        return MadePicture(task, path, int(note["objects"]), places, seconds, look, source)
     except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
         return None

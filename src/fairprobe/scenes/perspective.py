@@ -9,6 +9,7 @@ from the paper's artifact:
   where there is nothing else.
 - Objects at the border, and objects behind a nearer one, are left out: their height or their foot
   is not visible.
+- Masks that hold two objects, or a part of one, count only where there is nothing else.
 - With one object, or where no two agree, the line starts at the horizon: the highest row with
   ground.
 """
@@ -23,7 +24,7 @@ from typing import Literal
 import numpy as np
 
 from fairprobe.arrays import Floats
-from fairprobe.scenes.geometry import is_obstructed, touches_border
+from fairprobe.scenes.geometry import is_obstructed, is_single, touches_border
 from fairprobe.scenes.labels import GROUND
 from fairprobe.scenes.scene import Scene
 
@@ -103,7 +104,8 @@ def _observed(scene: Scene, relative: Mapping[str, float]) -> tuple[Floats, Floa
     whole = [
         one for one in firm if not touches_border(one, scene.size) and not is_obstructed(scene, one)
     ]
-    chosen = sorted(whole, key=lambda one: one.height, reverse=True)[:TALLEST]
+    single = [one for one in whole if is_single(one)] or whole
+    chosen = sorted(single, key=lambda one: one.height, reverse=True)[:TALLEST]
     feet = np.array([one.foot for one in chosen], dtype=np.float64)
     return feet, np.array([one.height / relative[one.label] for one in chosen], dtype=np.float64)
 

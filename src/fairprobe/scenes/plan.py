@@ -16,6 +16,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -33,6 +34,8 @@ from fairprobe.scenes.geometry import orientation
 from fairprobe.scenes.scene import Scene
 
 MUTATIONS: tuple[Mutation, ...] = ("insert", "delete", "rotate")
+Variant: TypeAlias = Literal["default", "paper"]
+VARIANTS: tuple[Variant, ...] = ("default", "paper")
 MUTATED = ("person", "car", "motorcycle", "truck")
 INSERTED = (*MUTATED, "bird", "cat", "dog")
 # The classes by which pictures are clustered.
@@ -73,6 +76,10 @@ class Settings:
     """The most requests to remote recognizers that are made at all."""
     fewest: int = 10
     """A class with fewer objects is not judged."""
+    variant: Variant = "default"
+    """Whether pictures are mutated as in the paper, or so that they look more real."""
+    any_angle: bool = False
+    """Whether rotations may be larger than what can occur."""
 
     def __post_init__(self) -> None:
         for name in self.mutations:
@@ -87,6 +94,10 @@ class Settings:
         if self.seed not in SEEDS:
             raise SettingError(
                 f"The seed must be a whole number from 0 to {SEEDS[-1]}; got {self.seed}."
+            )
+        if self.variant not in VARIANTS:
+            raise SettingError(
+                f"Unknown variant '{self.variant}'.{suggest(self.variant, VARIANTS)}"
             )
         check_pace(self.timeout, self.rate, self.at_once)
 
@@ -148,6 +159,11 @@ class Task:
     """How many to insert."""
     usual: tuple[float, ...] = ()
     """The usual orientations, which a rotation must leave."""
+
+    @property
+    def has_control(self) -> bool:
+        """Of insertions, the first unusual one: objects are always pasted back in one way."""
+        return self.operator != "insert" or (self.kind == "ood" and self.repeat == 0)
 
     @property
     def file(self) -> str:

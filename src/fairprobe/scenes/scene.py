@@ -22,6 +22,7 @@ from fairprobe.scenes.labels import common
 
 Picture: TypeAlias = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 Box: TypeAlias = tuple[int, int, int, int]  # left, top, right, bottom; the last two are outside
+MOST_UNLABELLED = 0.5  # of a picture whose background counts as annotated
 Operator: TypeAlias = Literal["insert", "delete", "rotate", "control"]
 
 
@@ -90,6 +91,17 @@ class Scene:
             self.stuff, [at for at, name in enumerate(self.stuff_names) if name in kinds]
         )
         return found
+
+    def unlabelled(self) -> Mask:
+        """Where the annotation, which names most of the picture, names nothing: perhaps an object.
+
+        Nowhere if less than half of the picture is named, as where only objects are annotated.
+        """
+        found: Mask = self.stuff == 0
+        for instance in self.instances:
+            left, top, right, bottom = instance.box
+            found[top:bottom, left:right] &= ~instance.mask
+        return found if found.mean() < MOST_UNLABELLED else np.zeros_like(found)
 
     def ground(self, kinds: frozenset[str]) -> Mask:
         """Where the ground is of one of these kinds and no object stands in front of it."""
@@ -199,6 +211,8 @@ class Mutant:
     removed: tuple[Instance, ...] = ()
     added: tuple[Instance, ...] = ()
     """What is visible of the objects that were inserted or turned."""
+    sources: tuple[str, ...] = ()
+    """The scenes that inserted objects come from."""
 
 
 @dataclass(frozen=True)
