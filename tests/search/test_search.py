@@ -28,7 +28,7 @@ from fairprobe.models import Encoder, Model, Scale, TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import Budget, Method, NeuronFair, Progress, choose_seeds, loop, merge, search
 from fairprobe.search.catalogue import method_named
-from fairprobe.search.ledger import Ledger, Records
+from fairprobe.search.ledger import Entered, Ledger
 from fairprobe.search.methods import base
 from tests.helpers import VARIANTS, blind, everybody, linear, merit, planted, tiny_domain
 
@@ -1134,18 +1134,18 @@ class WatchedLedger(Ledger):
 
     limit = 100
     peak = 0
-    spilled = False
+    has_spilled = False
 
     def __init__(self, domain: Domain) -> None:
         super().__init__(domain, limit=self.limit)
 
-    def enter(self, found: Records, tried: Records) -> None:
+    def enter(self, found: Entered, tried: Entered) -> None:
         super().enter(found, tried)
         for store in (self._found, self._tried):
             WatchedLedger.peak = max(
                 WatchedLedger.peak, sum(len(records) for records in store._waiting)
             )
-            WatchedLedger.spilled |= bool(store._spills)
+            WatchedLedger.has_spilled |= bool(store._spills)
 
 
 @pytest.mark.parametrize("case", ["one-hot", "real", "too wide for exact keys"])
@@ -1155,7 +1155,7 @@ def test_with_a_file_to_stream_to_memory_holds_a_bounded_part_however_much_is_fo
     in_memory = find(case_of(case), "neuronfair revert", seeds=60, local=200).findings
     monkeypatch.setattr(merge, "Ledger", WatchedLedger)
     monkeypatch.setattr(WatchedLedger, "peak", 0)
-    monkeypatch.setattr(WatchedLedger, "spilled", False)
+    monkeypatch.setattr(WatchedLedger, "has_spilled", False)
     data = case_of(case).domain.sample(400, rng=np.random.default_rng(1))
     seeds = seeds_in(case_of(case).domain, 60)
     model = case_of(case).model
@@ -1168,7 +1168,7 @@ def test_with_a_file_to_stream_to_memory_holds_a_bounded_part_however_much_is_fo
     assert found.path == path
     assert found.table is None
     assert len(found) > 8 * WatchedLedger.limit
-    assert WatchedLedger.spilled
+    assert WatchedLedger.has_spilled
     assert WatchedLedger.peak <= 2 * WatchedLedger.limit + len(seeds)
     assert found.generation.tried == in_memory.generation.tried
     # Another order, but the same people with the same provenance.
