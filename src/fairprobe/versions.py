@@ -21,16 +21,17 @@ def versions(*packages: str) -> dict[str, str]:
 
 @cache
 def commit() -> str:
-    """The commit of the source that runs, where it lies in a Git checkout; else empty. Git's files
-    are read, Git itself is not run.
+    """The commit of the source that runs, where it is a Git checkout of fairprobe; else empty: an
+    installed package may lie below somebody else's repository. Git's files are read, Git itself is
+    not run.
     """
+    source = Path(__file__).resolve().parents[1]
+    git = source.parent / ".git"
     with suppress(OSError, UnicodeDecodeError):
-        for folder in Path(__file__).resolve().parents:
-            git = folder / ".git"
-            if git.is_file():  # a worktree: "gitdir: PLACE"
-                git = folder / git.read_text(encoding="utf-8").partition(":")[2].strip()
-            if git.is_dir():
-                return _head(git)[:7]
+        if git.is_file():  # a worktree: "gitdir: PLACE"
+            git = source.parent / git.read_text(encoding="utf-8").partition(":")[2].strip()
+        if source.name == "src" and git.is_dir():
+            return _head(git)[:7]
     return ""
 
 

@@ -368,6 +368,7 @@ def images() -> Document:
     }
     layer = {
         "name": "relu1",
+        "layout": None,
         "neurons": 32768,
         "auc": 0.0185,
         "curve": [1.0, 0.4, 0.0],
@@ -393,6 +394,7 @@ def images() -> Document:
         "messages": ["b.png is grey."],
         "seconds": {"total": 93.1, "parts": [{"name": "Training the detector", "seconds": 40.2}]},
         "settings": {"epsilon": 0.03, "max_iter": 20},
+        "forecast": None,
         "data": {
             "name": "faces32",
             "images": 2800,
@@ -412,7 +414,9 @@ def images() -> Document:
             "accuracy": share(815, 840),
             "detection_rate": share(409, 420),
             "false_alarms": share(14, 420),
+            "parts": None,
             "by_value": [{"name": "Female", "detection_rate": share(204, 210)}],
+            "by_class": {},
         },
         "attribute": {
             "values": ["Female", "Male"],
@@ -428,6 +432,7 @@ def images() -> Document:
             "faces": 250,
             **change,
             "controls": {"random_signs": change},
+            "others": [],
         },
         "interpretation": {
             "pairs": 249,
