@@ -631,6 +631,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_a_real_process_prints_json_on_standard_output_and_nothing_else(
     trained: Path, tmp_path: Path, elsewhere: Path
 ) -> None:
@@ -804,9 +805,8 @@ def start(tmp_path: Path) -> Iterator[Any]:
             process.communicate()
 
 
-@pytest.mark.parametrize(
-    "how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_in_the_middle_of_a_search_keeps_everything_and_ends_with_130(
     start: Any, trained: Path, tmp_path: Path, elsewhere: Path, how: signal.Signals
 ) -> None:
@@ -840,12 +840,9 @@ def test_a_signal_in_the_middle_of_a_search_keeps_everything_and_ends_with_130(
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "signals",
-    [
-        pytest.param([signal.SIGINT], marks=pytest.mark.slow, id="one"),
-        pytest.param([signal.SIGINT, signal.SIGTERM], id="two"),
-    ],
+    "signals", [[signal.SIGINT], [signal.SIGINT, signal.SIGTERM]], ids=["one", "two"]
 )
 def test_a_signal_before_the_search_ends_with_130_and_leaves_nothing(
     start: Any, tmp_path: Path, elsewhere: Path, signals: list[signal.Signals]

@@ -517,6 +517,7 @@ def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(
 # -- after an interruption -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_german")
 def test_an_interrupted_run_continues_where_it_stopped_with_the_same_numbers(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -157,6 +157,7 @@ def test_the_numbers_are_those_of_the_people_themselves() -> None:
     assert (result.rejected, result.collapsed) == (0, False)
 
 
+@pytest.mark.slow
 def test_the_blind_model_is_fair_to_everybody_and_the_counterfactual_one_fairer_than_plain() -> (
     None
 ):
@@ -289,6 +290,7 @@ def cells(folder: Path, name: str) -> pd.DataFrame:
     return pd.read_csv(folder / f"{name}-quick.csv", keep_default_na=False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("only_german")
 def test_tables_4_and_7_show_every_model_by_its_median(tmp_path: Path) -> None:
     done = experiment("iifr-table4", tmp_path, repeats=2)

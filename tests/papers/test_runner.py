@@ -603,6 +603,7 @@ def test_an_experiment_on_ray_has_the_numbers_of_one_on_this_machine(
     assert texts[0] == texts[1]
 
 
+@pytest.mark.slow
 def test_ray_reports_failures(lab: Lab, ray: Any) -> None:
     check_failures(lab, lab.run(*failing(lab), cluster="local"))
 

@@ -433,6 +433,7 @@ def test_keras_on_another_back_end_is_explained(
         open_keras(tmp_path / "net.keras")
 
 
+@pytest.mark.slow
 def test_keras_is_started_on_torch_whatever_the_shell_says(tmp_path: Path) -> None:
     plain(tmp_path / "net.keras")
     program = (

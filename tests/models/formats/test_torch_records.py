@@ -182,6 +182,7 @@ def test_damage_at_any_byte_is_reported_in_a_sentence(good: Path) -> None:
             assert "\n" not in str(error)  # noqa: PT017
 
 
+@pytest.mark.slow
 def test_an_archive_that_unpacks_to_much_more_than_it_is_is_refused(good: Path) -> None:
     path = good.with_name("bomb.pt")
     with zipfile.ZipFile(good) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
