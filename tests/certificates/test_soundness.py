@@ -25,6 +25,7 @@ from fairprobe.models import TorchModel
 from fairprobe.models.decision import Decision, DecisionRule
 from fairprobe.schema.domain import Domain
 from tests.certificates.small import ACTIVATIONS, everybody, network, numbers, ruled, words
+from tests.helpers import census_domain, census_network
 
 
 def searched(chain: Chain, rounds: int) -> Proof:
@@ -206,6 +207,17 @@ def test_the_checker_counts_what_an_enumeration_counted(name: str, tmp_path: Pat
     save(Proof(chain, "enumerated", share, half), tmp_path / "half.npz")
     with pytest.raises(ValueError, match="fewer people"):
         checker.check(str(tmp_path / "half.npz"))
+
+
+def test_the_checker_accepts_a_proof_of_the_census_network(tmp_path: Path) -> None:
+    """A checker whose rounding errors differ from those of the search rejects its planes: small
+    networks do not show it, this one does.
+    """
+    proof = searched(chain_of(census_network(), census_domain()), 6)
+    save(proof, tmp_path / "c.npz")
+    checked = checker.check(str(tmp_path / "c.npz"))["checked"]
+    assert checked == pytest.approx(proof.alike, rel=1e-9)
+    assert checked > 0.48
 
 
 def test_people_with_real_attributes_are_never_counted_one_by_one(tmp_path: Path) -> None:
