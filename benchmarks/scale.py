@@ -25,9 +25,9 @@ WIDE_ROWS, WIDE_COLUMNS = 5_000, 1_000
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 
 
-def table(rows: int, columns: int, *, seed: int = 0) -> pd.DataFrame:
+def table(rows: int, columns: int, *, strength: float = 1, seed: int = 0) -> pd.DataFrame:
     """People with `columns` columns, the last of which is the label 'answer' and the first of which
-    is the sensitive attribute 'sex'.
+    is the sensitive attribute 'sex'. `strength` says how much the label depends on them.
     """
     rng = np.random.default_rng(seed)
     sex = rng.integers(2, size=rows)
@@ -43,7 +43,7 @@ def table(rows: int, columns: int, *, seed: int = 0) -> pd.DataFrame:
             found[f"number{place}"] = drawn
         if place < 10:
             lean = lean + (drawn - drawn.mean()) / drawn.std() / 3
-    chosen = rng.random(rows) < 1 / (1 + np.exp(-lean))
+    chosen = rng.random(rows) < 1 / (1 + np.exp(-strength * (lean - 0.2)))
     return pd.DataFrame({**found, "answer": np.where(chosen, "yes", "no")})
 
 
@@ -96,7 +96,8 @@ def main() -> None:
     rows = given.rows or (WIDE_ROWS if given.wide else ROWS)
     columns = given.columns or (WIDE_COLUMNS if given.wide else COLUMNS)
     with tempfile.TemporaryDirectory() as place:
-        done = audited(table(rows, columns), Path(place))
+        strength = 8 if given.wide else 1  # or a network learns nothing from 5,000 rows
+        done = audited(table(rows, columns, strength=strength), Path(place))
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         page = Path(place, "run", "report.html")
         words = words_of(page.read_text(encoding="utf-8")) if page.exists() else 0

@@ -79,7 +79,7 @@ def try_inputs(
     """Try so many damaged inputs, and one in `every` with the command line as well; no new batch
     after so many seconds.
     """
-    outcome, start = Outcome(), time.monotonic()
+    outcome, start, number_of_all = Outcome(), time.monotonic(), 0
     wanted = shares(total, kinds)
     most = max(wanted.values())
     turns = [(kind, first) for first in range(0, most, BATCH) for kind in wanted]
@@ -94,7 +94,8 @@ def try_inputs(
                 if what not in ("read", "refused"):
                     outcome.failures.append(Failure(kind, number, what))
             for number in range(first, last):
-                if every and (number + 1) % every == 0:
+                number_of_all += 1
+                if every and number_of_all % every == 0:
                     outcome.commands += 1
                     if what := with_command(tree, starts, originals, kind, number, seed):
                         outcome.failures.append(Failure(kind, number, f"command line: {what}"))

@@ -294,6 +294,9 @@ def test_a_black_box_of_amounts_is_written_with_its_average_as_a_function(tmp_pa
     document = read_run(tmp_path / "fair")
     assert isinstance(document, ScoresDocument)
     assert (document.people.hits, document.change.largest) == (0, 0)
+    shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["show", str(tmp_path / "fair")]).output
+    assert "people beyond the tolerance" in shown
+    assert "…" not in shown  # no number is cut
     file = tmp_path / "fair" / "model" / "repaired.py"
     space: dict[str, Any] = {}
     exec(compile(file.read_text(), str(file), "exec"), space)

@@ -155,6 +155,54 @@ def test_a_run_of_scores_is_saved_read_shown_and_checked(audit: ScoreAudit, tmp_
     assert "<table" in audit._repr_html_()
 
 
+def test_a_plot_of_scores_has_the_numbers_of_the_document(audit: ScoreAudit) -> None:
+    document, (affected, change) = audit.document, audit.plot().axes
+    assert document.plausible is not None
+    rates = [document.people, document.plausible.affected, document.dm_rs]
+    bars: Any = affected.patches
+    widths = [bar.get_width() for bar in bars]
+    assert widths == pytest.approx([100 * rate.estimate for rate in rates])
+    levels = [document.change.mean, *document.change.quantiles]
+    bars = change.patches
+    widths = [bar.get_width() for bar in bars]
+    assert widths == pytest.approx([each.estimate for each in levels])
+
+
+def test_an_audit_of_scores_goes_to_mlflow(
+    audit: ScoreAudit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.chdir(tmp_path)
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri((tmp_path / "store").as_uri())
+    try:
+        run = audit.log_to_mlflow()
+        data = mlflow.MlflowClient().get_run(run).data
+        stored = mlflow.MlflowClient().list_artifacts(run, "fairprobe")
+    finally:
+        mlflow.set_tracking_uri(before)
+    document = audit.document
+    for name, measure in (
+        ("change", document.change.mean),
+        ("change_sd", document.change.deviations),
+        ("people", document.people),
+        ("dm_rs", document.dm_rs),
+    ):
+        ends = [data.metrics[f"fairprobe/{name}{end}"] for end in ("", "_low", "_high")]
+        assert ends == [measure.estimate, measure.low, measure.high], name
+    assert data.metrics["fairprobe/idis"] == len(audit.findings) > 0
+    for table in document.groups:
+        difference = data.metrics[f"fairprobe/mean_difference_sd/{table.attribute}"]
+        assert difference == table.mean_difference_sd.estimate
+    assert data.params["fairprobe/decision"].startswith("tolerance ")
+    assert data.tags["fairprobe/verdict"] == " ".join(document.verdict.split())
+    assert data.tags["fairprobe/status"] == "found"
+    names = {Path(file.path).name for file in stored}
+    assert names == {"audit.json", "findings.parquet", "report.html"}
+
+
 def test_scoring_rates_are_those_worked_out_by_hand() -> None:
     data = datasets.open_table(
         pd.DataFrame(

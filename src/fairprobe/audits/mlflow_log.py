@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairprobe.documents import (
+    ScoresDocument,
     SelectionTable,
     TableDocument,
     encode,
@@ -19,7 +20,7 @@ from fairprobe.documents import (
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.measure import added_readings
 from fairprobe.metrics import MEASURES
-from fairprobe.present import render
+from fairprobe.present import render, score_sentences
 from fairprobe.present.decision_sentences import in_short
 from fairprobe.present.formats import shortened
 from fairprobe.present.group_sentences import lowest
@@ -28,6 +29,7 @@ from fairprobe.present.sentences import status
 from fairprobe.storage import scratch, write_text
 
 if TYPE_CHECKING:
+    from fairprobe.audits.scores import ScoreAudit
     from fairprobe.audits.table import Audit
 
 AT_ONCE = 500  # metrics in one request; stores take at most 1,000
@@ -38,7 +40,9 @@ LONGEST_VALUE = 500  # characters of a parameter or a tag, which every version o
 PREFIX = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}$)\w[\w.\- ]*(/\w[\w.\- ]*)*")
 
 
-def log_to_mlflow(audit: Audit, *, prefix: str = "fairprobe", findings: bool = True) -> str:
+def log_to_mlflow(
+    audit: Audit | ScoreAudit, *, prefix: str = "fairprobe", findings: bool = True
+) -> str:
     """Write the audit to the active MLflow run, or to a new one if none is active; return the
     run's id.
 
@@ -91,15 +95,24 @@ def _reporting(prefix: str) -> Iterator[None]:
         ) from error
 
 
-def _write(audit: Audit, document: TableDocument, folder: Path, *, findings: bool) -> None:
+def _write(
+    audit: Audit | ScoreAudit,
+    document: TableDocument | ScoresDocument,
+    folder: Path,
+    *,
+    findings: bool,
+) -> None:
     write_text(folder / "audit.json", encode(document).decode())
     write_text(folder / "report.html", render(document))
-    write_text(folder / "model-card.md", model_card(document))
+    if isinstance(document, TableDocument):
+        write_text(folder / "model-card.md", model_card(document))
     if findings:
         audit.findings.save(folder / "findings.parquet")
 
 
-def _log(mlflow: Any, run: str, document: TableDocument, prefix: str, folder: Path) -> str:
+def _log(
+    mlflow: Any, run: str, document: TableDocument | ScoresDocument, prefix: str, folder: Path
+) -> str:
     from mlflow.entities import Metric, Param, RunTag
 
     client, now = mlflow.MlflowClient(), int(time.time() * 1000)
@@ -122,15 +135,20 @@ def _log(mlflow: Any, run: str, document: TableDocument, prefix: str, folder: Pa
 # -- what is logged --------------------------------------------------------------------------------
 
 
-def _params(document: TableDocument) -> dict[str, Any]:
+def _params(document: TableDocument | ScoresDocument) -> dict[str, Any]:
     """What the numbers depend on."""
-    found, repair, rule = document.generation, document.repair, document.model.decision
+    found, repair = document.generation, document.repair
+    if isinstance(document, ScoresDocument):
+        rule = f"tolerance {score_sentences.tolerance(document)}"
+    else:
+        decision = document.model.decision
+        rule = "" if decision is None else in_short(decision)
     return {
         "dataset": document.dataset,
         "sensitive": ", ".join(document.sensitive),
         "counterparts": document.counterparts.kind,
         "model": document.model.network,
-        "decision": "" if rule is None else in_short(rule),
+        "decision": rule,
         "method": found.method,
         "variant": found.variant,
         "seed": document.seed,
@@ -141,14 +159,20 @@ def _params(document: TableDocument) -> dict[str, Any]:
     }
 
 
-def _tags(document: TableDocument) -> dict[str, Any]:
-    repair = document.repair
-    outcome = "" if repair is None else repair.verdict.outcome
+def _tags(document: TableDocument | ScoresDocument) -> dict[str, Any]:
+    if isinstance(document, ScoresDocument):
+        kind, repaired = score_sentences.status(document), document.repair
+        outcome = "" if repaired is None else repaired.outcome
+        is_accepted = repaired is not None and repaired.accepted
+    else:
+        kind, repair = status(document), document.repair
+        outcome = "" if repair is None else repair.verdict.outcome
+        is_accepted = repair is not None and repair.accepted
     return {
         "verdict": document.verdict,
-        "status": status(document),
+        "status": kind,
         "created": document.created,
-        "repair": "accepted" if repair is not None and repair.accepted else outcome,
+        "repair": "accepted" if is_accepted else outcome,
     }
 
 
@@ -159,11 +183,11 @@ def _texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, text
 
 
-def _metrics(document: TableDocument) -> dict[str, float]:
+def _metrics(document: TableDocument | ScoresDocument) -> dict[str, float]:
     """The numbers that are defined. Those of groups are named after what divides the people, and
     ΔEO also after the true answer.
     """
-    held_out, found = document.fairness, document.generation
+    found = document.generation
     numbers: dict[str, float | None] = {
         "tried": found.tried,
         "gsr": found.gsr,
@@ -175,9 +199,16 @@ def _metrics(document: TableDocument) -> dict[str, float]:
             if not each.group:
                 name = _fresh(measured, numbers)
                 numbers |= {name: each.estimate, f"{name}_low": each.low, f"{name}_high": each.high}
-    if held_out.group is not None:
-        numbers["selected"] = held_out.group.selected.estimate
-        numbers |= _of_groups(held_out.group.tables)
+    if isinstance(document, ScoresDocument):
+        numbers |= {
+            _fresh(f"mean_difference_sd/{_allowed(table.attribute)}", numbers): (
+                table.mean_difference_sd.estimate
+            )
+            for table in document.groups
+        }
+    elif (group := document.fairness.group) is not None:
+        numbers["selected"] = group.selected.estimate
+        numbers |= _of_groups(group.tables)
     return {name: value for name, value in numbers.items() if value is not None}
 
 

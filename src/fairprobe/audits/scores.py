@@ -17,6 +17,7 @@ from fairprobe import networks
 from fairprobe.arrays import Mask
 from fairprobe.audits.base import AuditResult, OnStage, Write
 from fairprobe.audits.confirm import confirmed
+from fairprobe.audits.mlflow_log import log_to_mlflow
 from fairprobe.audits.models import PROBED, as_model
 from fairprobe.audits.resume import search_checkpoint
 from fairprobe.audits.score_document import scores_document
@@ -64,6 +65,7 @@ from fairprobe.metrics.scores import (
 )
 from fairprobe.models import Model, ScoreModel, Tolerance, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
+from fairprobe.present.notebook import score_figure
 from fairprobe.repairs.amounts import AmountProof
 from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
 from fairprobe.schema.domain import Outside
@@ -74,6 +76,7 @@ from fairprobe.search.elsewhere import check_workers
 from fairprobe.versions import versions
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from torch import nn
 
 DEFAULT = Tolerance(0.1, "sd")
@@ -145,6 +148,18 @@ class ScoreAudit(AuditResult[ScoresDocument]):
     def _write_findings(self, path: Path) -> None:
         if self.findings.path != path:  # they may have been streamed there
             self.findings.save(path)
+
+    def plot(self) -> Figure:
+        """The main numbers as a matplotlib figure: who is affected, and by how much answers
+        change. `audit.plot().savefig("audit.png")` writes it to a file.
+        """
+        return score_figure(self.document)
+
+    def log_to_mlflow(self, *, prefix: str = "fairprobe", findings: bool = True) -> str:
+        """Write numbers, verdict and files to the active MLflow run, or to a new one; return the
+        run's id.
+        """
+        return log_to_mlflow(self, prefix=prefix, findings=findings)
 
 
 def audit_scores(

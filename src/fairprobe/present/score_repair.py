@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from fairprobe.documents.scores import (
     MeasuredAmountsDocument,
     ScoreRepairDocument,
@@ -67,27 +69,25 @@ def _error(found: MeasuredAmountsDocument) -> str:
     return "–" if error is None else amount(error)
 
 
-def before_and_after(repair: ScoreRepairDocument) -> Table:
-    """All models beside each other."""
-    models = {
-        "before the repair": repair.before,
-        **{CONTROLS.get(name, name): each for name, each in repair.controls.items()},
-        "repaired, delivered": repair.after,
+def before_and_after(repair: ScoreRepairDocument, *, controls: bool = True) -> Table:
+    """Every measure before and after, and of the controls."""
+    models = {"before": repair.before, "after": repair.after}
+    if controls:
+        models |= {CONTROLS.get(name, name): each for name, each in repair.controls.items()}
+    rows: dict[str, Callable[[MeasuredAmountsDocument], str | Cell]] = {
+        "mean error, people held out": lambda each: measure_cell(each.quality.error, amount),
+        "R², people held out": lambda each: decimal(each.quality.r2),
+        "mean change of the answer": lambda each: measure_cell(each.change.mean, amount),
+        "people beyond the tolerance": lambda each: measure_cell(each.people),
+        "plausible people beyond it": lambda each: measure_cell(each.plausible),
+        "possible people beyond it": lambda each: measure_cell(each.dm_rs),
+        "cases found by the same search": lambda each: count(each.idis),
     }
-    head = ("model", "mean error", "R²", "mean change", "people", "plausible", "possible", "found")
-    return Table(head, [_row(name, each) for name, each in models.items()])
-
-
-def _row(name: str, found: MeasuredAmountsDocument) -> tuple[str | Cell, ...]:
-    return (
-        name,
-        measure_cell(found.quality.error, amount),
-        decimal(found.quality.r2),
-        measure_cell(found.change.mean, amount),
-        measure_cell(found.people),
-        "–" if found.plausible is None else measure_cell(found.plausible),
-        measure_cell(found.dm_rs),
-        count(found.idis),
+    if any(each.plausible is None for each in models.values()):
+        del rows["plausible people beyond it"]
+    return Table(
+        ("", *models),
+        [(name, *(read(each) for each in models.values())) for name, read in rows.items()],
     )
 
 

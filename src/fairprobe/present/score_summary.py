@@ -38,7 +38,7 @@ def scores_summary(document: ScoresDocument) -> RenderableType:
     if document.repair is not None:
         text = Text(plain("\n".join(score_repair.said(document))))
         headline = Text(plain(score_repair.headline(document.repair)))
-        models = score_repair.before_and_after(document.repair).terminal()
+        models = score_repair.before_and_after(document.repair, controls=False).terminal()
         parts = [Panel(text, title=headline, title_align="left"), models, *parts]
     for table in document.groups[:1] + document.groups[1:][-1:]:
         parts += [Text(), groups_table(table, most=GROUPS).terminal()]
