@@ -13,27 +13,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Protocol
 
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.certificates.chain import UnsupportedError
 from fairprobe.schema.domain import Domain
 
 MOST_COMBINATIONS = 5_000_000  # of the values that constraints speak of, sensitive ones included
-
-
-class Place(Protocol):
-    """What is asked of a part of a chain."""
-
-    @property
-    def column(self) -> int: ...
-    @property
-    def low(self) -> float: ...
-    @property
-    def last(self) -> float: ...
-    @property
-    def whole(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -54,6 +41,10 @@ class Allowed:
     def share(self) -> float:
         return float(self.counts.mean())
 
+    def possible(self, people: int) -> int:
+        """How many of all cases count."""
+        return people * int(self.counts.sum()) // self.counts.size
+
     @cached_property
     def _corner(self) -> Floats:
         sums = np.zeros([size + 1 for size in self.counts.shape])
@@ -72,10 +63,14 @@ class Allowed:
             total += (-1) ** (len(corner) - sum(corner)) * self._corner[places]
         return np.asarray(total / (after - first).prod(axis=1))
 
-    def of(self, cases: Floats) -> Mask:
+    def of(self, cases: Floats | Ints) -> Mask:
         """(N, V) under which sensitive values each case is allowed."""
         found = self.table[tuple(cases[:, self.parts].astype(np.int64).T)]
         return np.broadcast_to(found, (len(cases), self.table.shape[-1]))
+
+    def within(self, places: Sequence[Ints]) -> Mask:
+        """(…, V) the part of the table with these places of each attribute."""
+        return np.asarray(self.table[np.ix_(*(places[a] for a in self.parts))])
 
 
 class _Noted(Mapping[str, Rows]):
@@ -95,24 +90,34 @@ class _Noted(Mapping[str, Rows]):
         return len(self.columns)
 
 
-def allowed_of(parts: Sequence[Place], domain: Domain) -> tuple[Allowed | None, str]:
-    """The table of a schema's constraints, or None; and why they are not used, if there are any."""
+def allowed_of(domain: Domain) -> tuple[Allowed | None, str]:
+    """The table of a schema's constraints, or None; and why they are not used, if there are any.
+    Parts are the attributes that are not sensitive, in the schema's order.
+    """
     if not domain.constraints:
         return None, ""
-    where = {domain.names[part.column]: a for a, part in enumerate(parts)}
+    parts = [domain.attributes[column] for column in domain.other_columns]
+    where = {part.name: a for a, part in enumerate(parts)}
     names = _read(domain, domain.low[None])
     while True:
         # With twins, what changes along is read under all sensitive values.
         used = sorted(where[name] for name in names | _coupled(domain, names) if name in where)
-        if any(not parts[a].whole for a in used):
+        if any(parts[a].kind == "real" for a in used):
             return None, "they speak of a real-valued attribute"
-        sizes = [int(parts[a].last) + 1 for a in used]
+        sizes = [int(parts[a].high - parts[a].low) + 1 for a in used]
         if prod(sizes) * domain.value_count > MOST_COMBINATIONS:
             return None, f"they speak of more than {MOST_COMBINATIONS:,} combinations of values"
-        table, more = _table(parts, used, sizes, domain)
+        table, more = _table(used, sizes, domain)
         if more <= names:
-            return Allowed(tuple(used), table), ""
+            break
         names |= more
+    allowed = Allowed(tuple(used), table)
+    if not allowed.counts.any():
+        raise UnsupportedError(
+            "The constraints leave nobody with a counterpart, so there is nothing to prove. Loosen"
+            " them."
+        )
+    return allowed, ""
 
 
 def _coupled(domain: Domain, names: set[str]) -> set[str]:
@@ -126,9 +131,7 @@ def _read(domain: Domain, x: Rows) -> set[str]:
     return noted.read
 
 
-def _table(
-    parts: Sequence[Place], used: list[int], sizes: list[int], domain: Domain
-) -> tuple[Mask, set[str]]:
+def _table(used: list[int], sizes: list[int], domain: Domain) -> tuple[Mask, set[str]]:
     """(values …, V) what is allowed, and which attributes were read to say so."""
     count = prod(sizes)
     table, read = np.empty((count, domain.value_count), dtype=bool), set[str]()
@@ -138,7 +141,8 @@ def _table(
         x = np.repeat(domain.low[None], len(index), axis=0)
         x[:, domain.sensitive_columns] = domain.sensitive_values[0]
         for a, place in zip(used, np.unravel_index(index, sizes) if sizes else (), strict=True):
-            x[:, parts[a].column] = place + np.float32(parts[a].low)
+            column = domain.other_columns[a]
+            x[:, column] = place + domain.low[column]
         every = np.ascontiguousarray(domain.counterparts(x).reshape(-1, len(domain)))
         table[index] = domain.satisfies(every).reshape(len(index), -1)
         read |= _read(domain, every)

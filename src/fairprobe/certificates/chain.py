@@ -20,13 +20,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
-from fairprobe.certificates.allowed import Allowed
 from fairprobe.errors import ModelError
 from fairprobe.schema.domain import Domain
+
+if TYPE_CHECKING:
+    from fairprobe.certificates.allowed import Allowed
 
 UNIT = 2.0**-53  # rounding of one operation in float64
 OPERATIONS = 24  # on one number, besides the sums: relaxing, folding, adding
@@ -129,7 +132,7 @@ class Chain:
         """How many cases count: all, or those that the constraints allow."""
         if self.people is None or self.allowed is None:
             return self.people
-        return self.people * int(self.allowed.counts.sum()) // self.allowed.counts.size
+        return self.allowed.possible(self.people)
 
     def mass(self, low: Floats, high: Floats) -> Floats:
         """(B,) the share of all cases that count which lies in each box."""

@@ -170,6 +170,8 @@ class Trees:
         self.acting, self.whole = (self.reach, self.base, *self.inside), np.ones(len(self.inside))
         size = np.maximum.reduceat(np.abs(self.values).max(axis=1), self.begin).sum()
         self.error = 2 * (len(self.begin) + 4) * U * (size + np.abs(self.base).max())
+        is_even = all(np.ptp(self.weight[a]) == 0 for a in meta["constrained"])
+        need(is_even, "constraints need cells of one value")
 
     def volume(self, lo: Array, up: Array) -> Any:
         cells = zip(self.weight, places(lo, up), strict=True)
@@ -181,10 +183,16 @@ class Trees:
         return prod((m[:, at].any(axis=1) for m, at in cells), start=self.reach)
 
     def grid(self, lo: Array, up: Array) -> list[tuple[Array, Array]]:
-        """One of the cells that reach the same leaves of a box stands for them all."""
-        found, alive = [], self.alive(lo, up).any(axis=0)
-        for m, w, at in zip(self.inside, self.weight, places(lo, up), strict=True):
+        """One of the cells that reach the same leaves of a box and allow the same people stands for
+        them all.
+        """
+        found, alive, cells = [], self.alive(lo, up).any(axis=0), places(lo, up)
+        may = self.allowed[np.ix_(*(cells[a] for a in self.ruled))]
+        for a, (m, w, at) in enumerate(zip(self.inside, self.weight, cells, strict=True)):
             rows = m[:, at][:, :, alive].swapaxes(0, 1).reshape(len(at), -1)
+            if a in self.ruled:
+                ruled = np.moveaxis(may, self.ruled.index(a), 0).reshape(len(at), -1)
+                rows = np.concatenate([rows, ruled], axis=1)
             _, one, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
             found.append((at[one], np.bincount(group.ravel(), w[at] / w[at].sum())))
         return found
@@ -215,14 +223,14 @@ def disjoint(lo: Array, up: Array, whole: Array) -> bool:
     return len(lo) < 2
 
 
-def counted(model: Any, rows: Any, box: Any, allowed: Array, ruled: Any, asked: int) -> float:
+def counted(model: Any, rows: Any, box: Any, asked: int) -> float:
     """The share of a box that can be compared and is treated alike, by asking about everybody."""
     values, weights = zip(*model.grid(*box), strict=True)
     sizes, total = [len(each) for each in values], 0.0
     for begin in range(0, end := min(asked, prod(sizes)), 5000):
         at = np.unravel_index(np.arange(begin, min(begin + 5000, end)), sizes)
         people = [each[i] for each, i in zip(values, at, strict=True)]
-        may = allowed[tuple(people[a] for a in ruled)]  # (people, sensitive values)
+        may = model.allowed[tuple(people[a] for a in model.ruled)]  # (people, sensitive values)
         leads = model.leads(people) | ~may[..., None]
         alike = np.any([leads[:, :, each].all(axis=(1, 2)) for each in rows], axis=0)
         mass = prod(w[i] for w, i in zip(weights, at, strict=True))
@@ -255,12 +263,14 @@ def check_boxes(data: dict[str, Any], meta: dict[str, Any]) -> float:
         for c in range(classes)
     ]
     is_blind = all((each == each[:1]).all() for each in model.acting)
-    allowed, ruled = data.get("allowed", np.ones(2, dtype=bool)), meta["constrained"]
-    may = allowed.sum(axis=-1) >= 2  # to be compared takes two sensitive values
+    model.allowed, model.ruled = data.get("allowed", np.ones(2, dtype=bool)), meta["constrained"]
+    may = model.allowed.sum(axis=-1) >= 2  # to be compared takes two sensitive values
+    sizes = tuple(model.last[a] + 1 for a in model.ruled)
+    need(may.shape == sizes, "constraints speak of other values than the attributes have")
     for number, (*box, share) in enumerate(zip(lo, up, data["share"], strict=True)):
         least, *linear = model.bounds(*box)
         planes = np.searchsorted(key, [number * classes, (number + 1) * classes])
-        inside = may[np.ix_(*(places(*box)[a] for a in ruled))].mean()
+        inside = may[np.ix_(*(places(*box)[a] for a in model.ruled))].mean()
         if is_blind or any((least[each] > 0).all() for each in rows):
             proved = 1.0
         elif planes[1] > planes[0]:
@@ -270,7 +280,7 @@ def check_boxes(data: dict[str, Any], meta: dict[str, Any]) -> float:
                 proved += beyond(model, box, data["slopes"][p], data["constants"][p], below)
         else:
             asked = int(meta["asked"])
-            proved = 1 - inside + counted(model, rows, box, allowed, ruled, asked)
+            proved = 1 - inside + counted(model, rows, box, asked)
         need(proved * (1 + 1e-9) >= share, f"box {number} proves fewer people than claimed")
         total += model.volume(*box) * max(inside - (1 - share), 0)  # the rest may be allowed
     return float(total / may.mean())

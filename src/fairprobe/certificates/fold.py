@@ -78,12 +78,7 @@ def chain_of(model: Model, domain: Domain) -> Chain:
         tuple(domain.sensitive),
     )
     _compare(chain, model, domain)
-    allowed, why = allowed_of(parts, domain)
-    if allowed is not None and not allowed.counts.any():
-        raise UnsupportedError(
-            "The constraints leave nobody with a counterpart, so there is nothing to prove. Loosen"
-            " them."
-        )
+    allowed, why = allowed_of(domain)
     return replace(chain, allowed=allowed, constraints=why)
 
 

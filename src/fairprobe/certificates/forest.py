@@ -3,6 +3,8 @@
 An attribute's values fall into *cells*: values that no tree tells apart. A box is a set of cells
 for each attribute that is not sensitive; a leaf is reached from a box exactly if it is reached from
 one of its cells in every attribute, so bounds need no relaxation, and small boxes are counted.
+Values of attributes that constraints speak of are cells of their own, so that who is allowed is a
+table over cells (`allowed`).
 
     d(x, v) = base_v + Σ_t value of the leaf of tree t      one number for each pair of classes
 """
@@ -18,7 +20,7 @@ from math import prod
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
-from fairprobe.certificates.allowed import Allowed
+from fairprobe.certificates.allowed import Allowed, allowed_of
 from fairprobe.certificates.chain import UNIT, UnsupportedError
 from fairprobe.errors import ModelError
 from fairprobe.judgement import TIE, TIED_ODDS
@@ -29,7 +31,6 @@ from fairprobe.schema.domain import Domain
 
 MOST_VALUES = 200_000  # of one attribute
 MOST_TABLE = 200_000_000  # leaves × cells
-UNUSED = "trees are certified without them"
 CHECKED = 256  # random people whose answers must be those of the model
 SAME = 1e-4
 
@@ -91,7 +92,10 @@ class Forest:
 
     @property
     def possible(self) -> int | None:
-        return self.people
+        """How many cases count: all, or those that the constraints allow."""
+        if self.people is None or self.allowed is None:
+            return self.people
+        return self.allowed.possible(self.people)
 
     @cached_property
     def weights(self) -> list[Floats]:
@@ -121,6 +125,8 @@ class Forest:
         for part in self.parts:
             told.update(repr((part.name, part.low)).encode() + part.cell.tobytes())
             told.update(b"" if part.breaks is None else part.breaks.tobytes())
+        if self.allowed is not None:
+            told.update(repr(self.allowed.parts).encode() + self.allowed.table.tobytes())
         for array in (*self.inside, self.reach, self.tree, self.values, self.base):
             told.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
         return told.hexdigest()
@@ -308,12 +314,15 @@ class _Builder:
         model: Model,
     ) -> Forest:
         parts, inside = [], []
+        allowed, unused = allowed_of(self.domain)
+        ruled = () if allowed is None else allowed.parts
         for a in self.parts:
             attribute, numbers = self.domain.attributes[a], self.numbers[a]
             codes, values = numbers.shape[1], len(numbers)
             table = np.stack(tests[a]) if tests[a] else np.ones((0, values, codes), dtype=bool)
             # Values that no test tells apart, under any sensitive value, are one cell.
             flat = table.transpose(2, 0, 1).reshape(codes, -1)
+            flat = np.arange(codes)[:, None] if len(parts) in ruled else flat
             _, first, cell = np.unique(flat, axis=0, return_index=True, return_inverse=True)
             rank = np.argsort(np.argsort(first))
             cell, first = rank[cell.reshape(-1)], np.sort(first)
@@ -347,7 +356,8 @@ class _Builder:
             classes,
             TIE if ensemble.adds == "probabilities" else TIED_ODDS,
             tuple(self.domain.sensitive),
-            constraints=UNUSED if self.domain.constraints else "",
+            allowed=allowed,
+            constraints=unused,
         )
 
 

@@ -5,7 +5,8 @@ decided is true.
 Inside a box each tree can end only at the leaves that the box reaches: the sums of the least and of
 the largest of them bound the answer. If one class leads under all sensitive values, the box is
 alike; if two values surely get different classes, all of it is affected. A box in which few groups
-of cells are left is counted, group by group.
+of cells are left is counted, group by group. With constraints only those count whom they allow under
+two sensitive values; who does not count is never treated otherwise than a counterpart.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ MOST_OPEN = 500_000
 
 
 class Shares(NamedTuple):
-    """Of everybody in a box: treated alike, affected, or hanging on ties."""
+    """Of everybody in a box: treated alike (or not counting), and affected. The rest hangs on
+    ties.
+    """
 
     alike: float
     affected: float
-    ties: float
 
 
 class Reached(NamedTuple):
@@ -47,17 +49,21 @@ class Box(NamedTuple):
     high: tuple[int, ...]
 
 
-def verdicts(forest: Forest, low: Floats, high: Floats) -> tuple[Mask, Mask]:
+def verdicts(
+    forest: Forest, low: Floats, high: Floats, allowed: Mask | None = None
+) -> tuple[Mask, Mask]:
     """(N,) who is treated alike, and who is affected, from bounds (N, V, pairs) of the
-    differences of the classes; an exact answer is its own bound.
+    differences of the classes; an exact answer is its own bound. With `allowed` (N, V) only those
+    sensitive values count.
     """
-    alike, sure = np.zeros(len(low), dtype=bool), np.zeros(len(low), dtype=np.int64)
+    counts = np.ones(low.shape[:2], dtype=bool) if allowed is None else allowed
+    alike, sure = counts.sum(axis=1) < 2, np.zeros(len(low), dtype=np.int64)
     for label in range(forest.classes):
         ahead = [p for p, (one, _) in enumerate(forest.pairs) if one == label]
         behind = [p for p, (_, other) in enumerate(forest.pairs) if other == label]
         lead = np.concatenate([low[:, :, ahead], -high[:, :, behind]], axis=2).min(axis=2)
-        alike |= (lead > forest.error).all(axis=1)
-        sure += (lead > forest.tie + forest.error).any(axis=1)
+        alike |= ((lead > forest.error) | ~counts).all(axis=1)
+        sure += ((lead > forest.tie + forest.error) & counts).any(axis=1)
     return alike, sure > 1
 
 
@@ -84,21 +90,41 @@ class Leaves:
 
     @property
     def proved(self) -> float:
-        return self._total("alike")
+        return min(1.0, fsum(self.proved_mass(box, shares) for box, shares in self.settled))
 
     @property
     def affected(self) -> float | None:
         """The share that is affected, exactly; None while anybody is undecided."""
-        return None if self.waiting or self.stopped else self._total("affected")
+        if self.waiting or self.stopped:
+            return None
+        total = fsum(self.volume(box) * shares.affected for box, shares in self.settled)
+        return min(1.0, total / self._counting)
 
-    def _total(self, name: str) -> float:
-        total = fsum(self.volume(box) * getattr(shares, name) for box, shares in self.settled)
-        return max(0.0, min(1.0, total))
+    @property
+    def _counting(self) -> float:
+        """The share of all cases that counts."""
+        return 1.0 if self.forest.allowed is None else self.forest.allowed.share
 
     def volume(self, box: Box) -> float:
-        """The share of possible people who lie in a box."""
+        """The share of all cases that lies in a box."""
         ends = zip(self._mass, box.low, box.high, strict=True)
         return float(prod(mass[high + 1] - mass[low] for mass, low, high in ends))
+
+    def density(self, box: Box) -> float:
+        """Which share of a box counts."""
+        if self.forest.allowed is None:
+            return 1.0
+        low, high = (np.array([ends], dtype=np.float64) for ends in box)
+        return float(self.forest.allowed.density(low, high)[0])
+
+    def mass(self, box: Box) -> float:
+        """The share of possible people who lie in a box."""
+        return self.volume(box) * self.density(box) / self._counting
+
+    def proved_mass(self, box: Box, shares: Shares) -> float:
+        """The share of possible people who lie in a box and are treated alike."""
+        counting = self.density(box) - (1 - shares.alike)
+        return max(0.0, self.volume(box) * counting / self._counting)
 
     def run(self, limit: Limit, on_progress: OnProgress | None = None) -> None:
         """Split boxes until everybody is decided, or the limit."""
@@ -110,22 +136,24 @@ class Leaves:
                 return
             if on_progress is not None and self.looked_at % 64 == 0:
                 on_progress(alike, spent / limit.seconds)
-            volume, box = self.waiting[0]
+            box = self.waiting[0][1]
             shares, halves = self.look(box)
+            masses = [self.mass(half) for half in halves]
+            proved = 0.0 if shares is None else self.proved_mass(box, shares)
             # From here on nothing can fail, so that an interrupt finds every box once.
             heappop(self.waiting)
             if shares is not None:
                 self.settled.append((box, shares))
-                alike -= volume * shares.alike
-            for half in halves:
-                heappush(self.waiting, (-self.volume(half), half))
+                alike += proved
+            for mass, half in zip(masses, halves, strict=True):
+                heappush(self.waiting, (-mass, half))
             self.looked_at += 1
 
     def look(self, box: Box) -> tuple[Shares | None, list[Box]]:
         """What is known of a box; or its halves."""
         cells = [np.arange(a, b + 1) for a, b in zip(box.low, box.high, strict=True)]
         reached = self.reached(cells, box)
-        if (known := self.bounded(reached)) is not None:
+        if (known := self.bounded(cells, reached)) is not None:
             return known, []
         groups = self.groups(cells, reached)
         size = prod(int(each.max()) + 1 for each in groups)
@@ -146,25 +174,39 @@ class Leaves:
 
     def groups(self, cells: list[Ints], reached: Reached) -> list[Ints]:
         """For each attribute, the group of each cell: cells from which the same leaves of the box
-        are reached.
+        are reached, and with which the same people are allowed.
         """
-        return [
-            _groups(self.forest.inside[a][:, some][:, :, reached.which])
-            if len(some) > 1
-            else np.zeros(1, dtype=np.int64)
-            for a, some in enumerate(cells)
-        ]
+        found, allowed = [], self.forest.allowed
+        for a, some in enumerate(cells):
+            inside = self.forest.inside[a][:, some][:, :, reached.which]
+            rows = inside.swapaxes(0, 1).reshape(len(some), -1)
+            if allowed is not None and a in allowed.parts:
+                ruled = np.moveaxis(allowed.within(cells), allowed.parts.index(a), 0)
+                rows = np.concatenate([rows, ruled.reshape(len(some), -1)], axis=1)
+            found.append(_groups(rows))
+        return found
 
-    def bounded(self, reached: Reached) -> Shares | None:
+    def bounded(self, cells: list[Ints], reached: Reached) -> Shares | None:
         """Whether the sums of the least and the largest leaves decide about everybody."""
         forest, (alive, which) = self.forest, reached
+        density, everybody = 1.0, None
+        if forest.allowed is not None:
+            table = forest.allowed.within(cells).reshape(-1, len(forest.base))
+            counts = table.sum(axis=1) >= 2
+            density, everybody = float(counts.mean()), table[counts].all(axis=0)[None]
+            if not density:
+                return Shares(1.0, 0.0)
         values = forest.values[which][None]  # (1, leaves, pairs)
         begins = np.flatnonzero(np.diff(forest.tree[which], prepend=-1))
         is_off = ~alive[:, :, None]
         low = np.minimum.reduceat(np.where(is_off, np.inf, values), begins, axis=1).sum(axis=1)
         high = np.maximum.reduceat(np.where(is_off, -np.inf, values), begins, axis=1).sum(axis=1)
-        alike, hit = verdicts(forest, (low + forest.base)[None], (high + forest.base)[None])
-        return Shares(float(alike[0]), float(hit[0]), 0.0) if alike[0] or hit[0] else None
+        low, high = (low + forest.base)[None], (high + forest.base)[None]
+        if verdicts(forest, low, high)[0][0]:
+            return Shares(1.0, 0.0)
+        # All who count are allowed under the values that are allowed for everybody who counts.
+        hit = verdicts(forest, low, high, everybody)[1][0]
+        return Shares(1 - density, density) if hit else None
 
     def counted(self, cells: list[Ints], reached: Reached, groups: list[Ints]) -> Shares:
         """Everybody in a box, group by group."""
@@ -176,18 +218,30 @@ class Leaves:
         for value in range(len(forest.base)):
             member = alive[value][:, None]
             for a, some in enumerate(cells):
-                first = np.unique(groups[a], return_index=True)[1]
+                first = _first(groups[a])
                 if len(first) > 1:
                     inside = forest.inside[a]
                     here = inside[value % len(inside)][some[first]][:, which].T
                     member = (member[:, :, None] & here[:, None]).reshape(len(which), -1)
             said.append(member.T.astype(np.float64) @ forest.values[which] + forest.base[value])
         answers = np.stack(said, axis=1)  # (groups, V, pairs)
-        alike, hit = verdicts(forest, answers, answers)
+        alike, hit = verdicts(forest, answers, answers, self._allowed(cells, groups))
         one, two = (
             1.0 if each.all() else min(1.0, float(weight[each].sum())) for each in (alike, hit)
         )
-        return Shares(one, two, max(0.0, 1 - one - two))
+        return Shares(one, two)
+
+    def _allowed(self, cells: list[Ints], groups: list[Ints]) -> Mask | None:
+        """(groups, V) under which sensitive values the people of each group are allowed."""
+        allowed = self.forest.allowed
+        if allowed is None:
+            return None
+        firsts = [some[_first(each)] for some, each in zip(cells, groups, strict=True)]
+        sizes = [len(each) for each in firsts]
+        shape = [size if a in allowed.parts else 1 for a, size in enumerate(sizes)]
+        table = allowed.within(firsts).reshape(*shape, -1)
+        every = np.broadcast_to(table, (*sizes, table.shape[-1]))
+        return every.reshape(-1, table.shape[-1])
 
     def _halves(self, box: Box, reached: Reached, groups: list[Ints]) -> list[Box]:
         """Cut along the attribute that most of the trees' spread hangs on, between two groups."""
@@ -216,15 +270,15 @@ class Leaves:
         bounded is not.
         """
         reached = self.reached(cells)
-        if (known := self.bounded(reached)) is not None:
+        if (known := self.bounded(cells, reached)) is not None:
             return known.alike == 1
         groups = self.groups(cells, reached)
         size = prod(int(each.max()) + 1 for each in groups)
         return size * len(reached.which) <= GRID and self.counted(cells, reached, groups).alike == 1
 
     def drawn(self, count: int, rng: np.random.Generator) -> Ints:
-        """(N, parts) cases drawn uniformly from what is undecided."""
-        volumes = np.array([-volume for volume, _ in self.waiting])
+        """(N, parts) cases drawn uniformly from what is undecided; not all of them may count."""
+        volumes = np.array([self.volume(box) for _, box in self.waiting])
         chosen = rng.choice(len(volumes), count, p=volumes / volumes.sum())
         cases = np.empty((count, len(self.forest.parts)), dtype=np.int64)
         for row, place in enumerate(chosen):
@@ -236,19 +290,25 @@ class Leaves:
         return cases
 
     def arrays(self) -> dict[str, Any]:
-        """What a checker needs: every box that is decided."""
-        boxes = [box for box, _ in self.settled]
+        """What a checker needs: every box in which somebody is proved to be treated alike."""
+        settled = [each for each in self.settled if self.proved_mass(*each) > 0]
+        corners = np.array([box for box, _ in settled], dtype=np.int64)
+        low, high = corners.reshape(len(settled), 2, len(self.forest.parts)).swapaxes(0, 1)
         kind = np.min_scalar_type(max(part.count for part in self.forest.parts))
-        return {
-            "low": np.array([box.low for box in boxes], dtype=kind).reshape(len(boxes), -1),
-            "high": np.array([box.high for box in boxes], dtype=kind).reshape(len(boxes), -1),
-            "share": np.array([shares.alike for _, shares in self.settled]),
-        }
+        share = np.array([shares.alike for _, shares in settled])
+        return {"low": low.astype(kind), "high": high.astype(kind), "share": share}
 
 
-def _groups(inside: Mask) -> Ints:
-    """(cells,) the group of each cell: those from which the same leaves are reached."""
-    rows = np.packbits(inside.transpose(1, 0, 2).reshape(inside.shape[1], -1), axis=1)
-    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).ravel()
+def _groups(rows: Mask) -> Ints:
+    """(cells,) the group of each cell: those whose rows are equal, in the order of the cells."""
+    if len(rows) == 1:
+        return np.zeros(1, dtype=np.int64)
+    packed = np.packbits(rows, axis=1)
+    keys = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[group.reshape(-1)])
+
+
+def _first(group: Ints) -> Ints:
+    """The first cell of each group."""
+    return np.asarray(np.unique(group, return_index=True)[1])

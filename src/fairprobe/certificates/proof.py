@@ -74,7 +74,7 @@ class Proof:
         """Which cases lie in what is proved (by boxes or half-spaces)."""
         if isinstance(self.chain, Forest):
             said = self.chain.differences(cases.astype(np.int64))
-            return tree_verdicts(self.chain, said, said)[0]
+            return tree_verdicts(self.chain, said, said, _allowed(self.chain, cases))[0]
         cases = cases.astype(np.float64)
         if not isinstance(self.search, Search):
             said, allowed = self.chain.differences(cases), _allowed(self.chain, cases)
@@ -136,8 +136,13 @@ def _by_leaves(forest: Forest, limit: Limit, rng: np.random.Generator, tell: OnP
     except KeyboardInterrupt:
         search.stopped = "interrupted"
     if search.waiting and search.stopped != "interrupted":
-        said = forest.differences(search.drawn(REST, rng))
-        rest = Rate(int(tree_verdicts(forest, said, said)[1].sum()), REST)
+        share = 1.0 if forest.allowed is None else forest.allowed.share
+        cases = search.drawn(int(REST / max(share, 0.05)), rng)
+        if (allowed := _allowed(forest, cases)) is not None:
+            counts = np.flatnonzero(allowed.sum(axis=1) >= 2)[:REST]
+            cases, allowed = cases[counts], allowed[counts]
+        said = forest.differences(cases)
+        rest = Rate(int(tree_verdicts(forest, said, said, allowed)[1].sum()), len(cases))
     seconds = time.monotonic() - start
     return Proof(
         *(forest, "leaves", search.proved),
@@ -192,7 +197,7 @@ def _rest(search: Search, rng: np.random.Generator) -> Rate:
     return Rate(hits, samples)
 
 
-def _allowed(chain: Chain, cases: Floats) -> Mask | None:
+def _allowed(chain: Chain | Forest, cases: Floats | Ints) -> Mask | None:
     return None if chain.allowed is None else chain.allowed.of(cases)
 
 
@@ -220,6 +225,8 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
     """Write the proof as a file that `checker.py` verifies; return the share that it proves."""
     chain, proved = proof.chain, proof.alike
     model, meta = (_forest_arrays(chain), {}) if isinstance(chain, Forest) else _chain_arrays(chain)
+    if chain.allowed is not None:
+        model["allowed"] = chain.allowed.table
     boxes = _whole(proof)
     if isinstance(proof.search, Leaves):
         boxes |= proof.search.arrays()
@@ -286,8 +293,6 @@ def _chain_arrays(chain: Chain) -> tuple[dict[str, Any], dict[str, Any]]:
         "last": chain.last,
         "whole": chain.whole,
     }
-    if chain.allowed is not None:
-        arrays["allowed"] = chain.allowed.table
     for place, layer in enumerate(chain.layers):
         arrays |= {f"weight{place}": layer.weight, f"bias{place}": layer.bias}
     kinds = [chain.activation, *(layer.activation for layer in chain.layers[:-1])]
