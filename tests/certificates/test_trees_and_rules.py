@@ -12,16 +12,18 @@ import pytest
 import fairprobe as fp
 from fairprobe.certificates import checker, leaves
 from fairprobe.certificates.branch import Limit
-from fairprobe.certificates.fold import subject_of
+from fairprobe.certificates.chain import UnsupportedError
+from fairprobe.certificates.fold import chain_of, subject_of
 from fairprobe.certificates.forest import Forest
 from fairprobe.certificates.people import proved_radius
 from fairprobe.certificates.proof import Proof, prove, save
 from fairprobe.judgement import judge
 from fairprobe.models.base import Model
+from fairprobe.models.decision import Decision
 from fairprobe.schema.attributes import Constraint
 from fairprobe.schema.domain import Domain
-from tests.certificates.small import everybody, words
-from tests.certificates.test_soundness import write
+from tests.certificates.small import ROLES, everybody, network, words
+from tests.certificates.test_soundness import searched, write
 from tests.certificates.test_trees import fitted
 
 Array = np.ndarray
@@ -160,7 +162,8 @@ def test_one_unfair_person_is_found_if_the_constraints_allow_them_and_else_not_c
     ):
         domain, model = planted(forbidden)
         proof = prove(forest_of(domain, model), Limit(60.0))
-        assert (proof.affected, proof.alike) == (0.0, pytest.approx(1.0, abs=1e-12))
+        assert proof.affected == 0.0
+        assert proof.alike == pytest.approx(1.0, abs=1e-12)
         confirm(proof, domain, model, tmp_path / "c.npz")
 
 
@@ -202,3 +205,100 @@ def test_a_person_is_proved_if_all_neighbors_whom_constraints_allow_are_treated_
                 same & (np.abs(every - row) <= r).all(axis=1) if r else (every == row).all(axis=1)
             )
             assert (found >= r) == (not (hit | tied)[near].any())
+
+
+BY_JOB = Decision(0.5, thresholds={"a": 0.2, "c": 0.7}, by="job")
+BY_ROLE = Decision(thresholds=dict(zip(ROLES, (0.3, 0.6, 0.45, 0.5), strict=True)), by="role")
+COSTS = Decision(costs=[[0, 1, 4], [2, 0, 1], [9, 3, 0]])
+
+
+@pytest.mark.parametrize("kind", ["xgboost", "lightgbm", "forest"])
+@pytest.mark.parametrize("schema", SCHEMAS)
+@pytest.mark.parametrize("decision", [BY_JOB, BY_ROLE], ids=["by job", "by role"])
+def test_thresholds_by_an_attribute_that_is_not_sensitive_decide_as_the_judge_decides(
+    kind: str, schema: str, decision: Decision, tmp_path: Path
+) -> None:
+    domain = SCHEMAS[schema](0)
+    data = data_of(domain)
+    plain = fp.load_model(fitted(kind, data), data)
+    model = plain.with_decision(decision, data)
+    proof = prove(forest_of(domain, model), Limit(60.0))
+    confirm(proof, domain, model, tmp_path / "c.npz")
+    assert proof.affected != prove(forest_of(domain, plain), Limit(60.0)).affected
+
+
+@pytest.mark.parametrize("activation", ["relu", "leaky"])
+@pytest.mark.parametrize("twins", [False, True], ids=["bare", "twins"])
+@pytest.mark.parametrize("decision", [BY_JOB, BY_ROLE], ids=["by job", "by role"])
+def test_networks_with_such_thresholds_are_enumerated_and_bounded_as_the_judge_decides(
+    activation: str, twins: bool, decision: Decision, tmp_path: Path
+) -> None:
+    domain = words(twins=twins)
+    plain = network(domain, seed=3, activation=activation)
+    model = plain.with_decision(decision, data_of(domain))
+    chain, (hit, _, counts) = chain_of(model, domain), asked(domain, model)
+    proof = prove(chain, Limit(60.0))
+    assert proof.counts is not None
+    assert (proof.counts.affected, proof.counts.cases) == (hit.sum(), counts.sum())
+    assert hit.sum() != asked(domain, plain)[0].sum()
+    for done in (proof, searched(chain, 6)):
+        save(done, tmp_path / "c.npz")
+        assert checker.check(str(tmp_path / "c.npz"))["checked"] == pytest.approx(done.alike)
+        assert not hit[done.is_proved(chain.cases(domain, everybody(domain)))].any()
+    assert 0 < done.alike <= proof.alike
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_costs_of_three_classes_decide_as_the_judge_decides_where_trees_add_probabilities(
+    schema: str, tmp_path: Path
+) -> None:
+    domain = SCHEMAS[schema](0)
+    data = data_of(domain, 3)
+    plain = fp.load_model(fitted("forest", data), data)
+    model = plain.with_decision(COSTS, data)
+    proof = prove(forest_of(domain, model), Limit(60.0))
+    confirm(proof, domain, model, tmp_path / "c.npz")
+    assert proof.affected != prove(forest_of(domain, plain), Limit(60.0)).affected
+
+
+def test_decision_rules_that_are_not_supported_are_named() -> None:
+    domain = words()
+    data = data_of(domain, 3)
+    boosted = fp.load_model(fitted("xgboost", data), data).with_decision(COSTS, data)
+    with pytest.raises(UnsupportedError, match="its trees add up logits"):
+        subject_of(boosted, domain)
+    dense = network(domain, classes=3).with_decision(COSTS, data)
+    with pytest.raises(UnsupportedError, match="probabilities, not by logits"):
+        subject_of(dense, domain)
+    smooth = network(domain, activation="tanh").with_decision(BY_JOB, data_of(domain))
+    with pytest.raises(UnsupportedError, match="'job', which is not sensitive"):
+        subject_of(smooth, domain)
+
+
+def test_a_certificate_of_trees_says_whom_the_constraints_allow() -> None:
+    data = data_of(ruled(0))
+    model = fp.load_model(fitted("xgboost", data), data)
+    done = fp.certify(data, model, sensitive="sex").document
+    assert done.allowed is not None
+    assert (done.unused, done.cases) == ("", round(540 * done.allowed))
+    assert done.affected is not None
+
+
+def test_every_share_that_is_raised_is_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaves, "GRID", 4000)
+    domain, rng = ruled(2, "sex", "race"), np.random.default_rng(0)
+    data = data_of(domain)
+    model = fp.load_model(fitted("forest", data), data)
+    save(prove(forest_of(domain, model), Limit(60.0)), tmp_path / "c.npz")
+    with np.load(tmp_path / "c.npz") as file:
+        arrays = {name: file[name] for name in file.files}
+    part = np.flatnonzero(arrays["share"] < 1 - 1e-9)
+    assert len(part) > 1
+    for _ in range(100):
+        share = arrays["share"].copy()
+        share[rng.choice(part)] += 1e-6
+        write(tmp_path / "forged.npz", {**arrays, "share": share})
+        with pytest.raises(ValueError, match="fewer people"):
+            checker.check(str(tmp_path / "forged.npz"))

@@ -74,6 +74,7 @@ class Network:
     """An attribute is a column (width 0) or a table of columns, one for each of its values."""
 
     def __init__(self, data: dict[str, Any], meta: dict[str, Any]) -> None:
+        self.allowed, self.ruled = data["allowed"], meta["constrained"]
         self.first, self.start, self.shift = data["first"], data["start"], both(data["shift"], 1)
         self.acting, self.parts = (self.first, self.start, self.shift), meta["parts"]
         self.last, self.whole = data["last"], data["whole"] | (data["last"] == 0)
@@ -162,6 +163,7 @@ class Trees:
     """For each leaf, from which cells of each attribute it is reached. One leaf of each tree is."""
 
     def __init__(self, data: dict[str, Any], meta: dict[str, Any]) -> None:
+        self.allowed, self.ruled = data["allowed"], meta["constrained"]
         self.inside = [data[f"inside{a}"] for a in range(len(meta["attributes"]))]
         self.weight = [data[f"weight{a}"] for a in range(len(self.inside))]
         self.last = np.array([len(each) - 1 for each in self.weight])
@@ -170,7 +172,7 @@ class Trees:
         self.acting, self.whole = (self.reach, self.base, *self.inside), np.ones(len(self.inside))
         size = np.maximum.reduceat(np.abs(self.values).max(axis=1), self.begin).sum()
         self.error = 2 * (len(self.begin) + 4) * U * (size + np.abs(self.base).max())
-        is_even = all(np.ptp(self.weight[a]) == 0 for a in meta["constrained"])
+        is_even = all(np.ptp(self.weight[a]) == 0 for a in self.ruled)
         need(is_even, "constraints need cells of one value")
 
     def volume(self, lo: Array, up: Array) -> Any:
@@ -263,7 +265,6 @@ def check_boxes(data: dict[str, Any], meta: dict[str, Any]) -> float:
         for c in range(classes)
     ]
     is_blind = all((each == each[:1]).all() for each in model.acting)
-    model.allowed, model.ruled = data.get("allowed", np.ones(2, dtype=bool)), meta["constrained"]
     may = model.allowed.sum(axis=-1) >= 2  # to be compared takes two sensitive values
     sizes = tuple(model.last[a] + 1 for a in model.ruled)
     need(may.shape == sizes, "constraints speak of other values than the attributes have")
@@ -279,8 +280,7 @@ def check_boxes(data: dict[str, Any], meta: dict[str, Any]) -> float:
                 below = [each[:, rows[key[p] % classes]] for each in linear]
                 proved += beyond(model, box, data["slopes"][p], data["constants"][p], below)
         else:
-            asked = int(meta["asked"])
-            proved = 1 - inside + counted(model, rows, box, asked)
+            proved = 1 - inside + counted(model, rows, box, int(meta["asked"]))
         need(proved * (1 + 1e-9) >= share, f"box {number} proves fewer people than claimed")
         total += model.volume(*box) * max(inside - (1 - share), 0)  # the rest may be allowed
     return float(total / may.mean())
@@ -294,6 +294,7 @@ def check(path: str) -> dict[str, Any]:
     for name, array in sorted(data.items()):
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode() + array.tobytes())
     need(digest.hexdigest() == meta["sha256"], "the file was altered: its digest is another")
+    data.setdefault("allowed", np.ones(2, dtype=bool))  # without constraints: everybody
     total = check_boxes(data, meta)
     is_enough = total * (1 + 1e-9) >= meta["proved"]
     need(is_enough, f"only {total} is proved, less than the claim {meta['proved']}")

@@ -14,12 +14,14 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from scipy.linalg import block_diag
 from torch import Tensor, nn
 
-from fairprobe.arrays import Floats, Rows
+from fairprobe.arrays import Floats
 from fairprobe.certificates.allowed import allowed_of
 from fairprobe.certificates.chain import Chain, Layer, Part, UnsupportedError, differences_of
 from fairprobe.certificates.forest import Forest, forest_of
+from fairprobe.certificates.rules import added, goes_by
 from fairprobe.models.base import Model
 from fairprobe.models.columns import Columns
 from fairprobe.models.join import Reordered
@@ -74,12 +76,12 @@ def chain_of(model: Model, domain: Domain) -> Chain:
         activation,
         tuple(layers),
         classes,
-        _shift(model, domain, classes),
+        np.zeros((domain.value_count, len(layers[-1].bias))),
         tuple(domain.sensitive),
     )
     _compare(chain, model, domain)
     allowed, why = allowed_of(domain)
-    return replace(chain, allowed=allowed, constraints=why)
+    return replace(_decided(chain, model, domain), allowed=allowed, constraints=why)
 
 
 def _pieces(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
@@ -123,7 +125,7 @@ def _first_layer(
             return np.asarray(run(model.encoder(z) if model.encoder is not None else z).numpy())
 
     base = domain.low.astype(np.float64)[None]
-    bent = _bent(front, model, domain)
+    bent = _bent(front, model, domain) | {goes_by(model.decision, domain)}
     every = domain.counterparts(domain.low[None])[0].astype(np.float64)  # (V, A)
     start = answer(every)
     parts: list[Part] = []
@@ -302,26 +304,46 @@ def _floats(tensor: Tensor) -> Floats:
 # -- decisions and the comparison ------------------------------------------------------------------
 
 
-def _shift(model: Model, domain: Domain, classes: int) -> Floats:
-    """(V, pairs) what the decision rule adds to the differences of the classes."""
-    pairs = classes * (classes - 1) // 2
+def _decided(chain: Chain, model: Model, domain: Domain) -> Chain:
+    """The chain with the decision rule in it."""
     rule = model.decision
     if rule is None:
-        return np.zeros((domain.value_count, pairs))
+        return chain
     if rule.costs is not None:
         raise UnsupportedError(
             "Costs of three or more classes decide by probabilities, not by logits, which is not"
-            " supported. Nothing is claimed. A threshold, or costs of two classes, are supported."
+            " supported for networks. Nothing is claimed. A threshold, or costs of two classes, are"
+            " supported."
         )
-    if rule.column is not None and rule.column not in domain.sensitive_columns:
+    moved, column = added(rule, domain), goes_by(rule, domain)
+    if column is None:
+        return replace(chain, shift=moved)
+    kinds = [chain.activation, *(layer.activation for layer in chain.layers[:-1])]
+    if not all(kind == "relu" or kind.startswith("leaky:") for kind in kinds):
         raise UnsupportedError(
-            f"The thresholds go by '{domain.names[rule.column]}', which is not sensitive here."
-            " Certificates take thresholds by sensitive attributes. Nothing is claimed."
+            f"The thresholds go by '{domain.names[column]}', which is not sensitive here. That is"
+            " supported behind ReLU and LeakyReLU only. Nothing is claimed."
         )
-    x: Rows = domain.counterparts(domain.low[None])[0]
-    threshold = rule.threshold_of(x).astype(np.float64)
-    moved = np.log((1 - threshold) / threshold)
-    return np.asarray((moved if rule.positive == 1 else -moved)[:, None])
+    # One more neuron in each layer hands on what is added. It is never negative, so that it stays
+    # as it is.
+    part = next(part for part in chain.parts if part.column == column)
+    least = moved.min()
+    row = np.zeros((len(chain.first), 1, chain.first.shape[2]))
+    row[:, 0, part.first : part.first + part.width] = (moved - least)[: len(chain.first)]
+    *hidden, last = chain.layers
+    one = np.ones((1, 1))
+    return replace(
+        chain,
+        first=np.concatenate([chain.first, row], axis=1),
+        start=np.pad(chain.start, ((0, 0), (0, 1))),
+        layers=(
+            *(
+                Layer(block_diag(each.weight, one), np.append(each.bias, 0.0), each.activation)
+                for each in hidden
+            ),
+            Layer(np.hstack([last.weight, one]), last.bias + least),
+        ),
+    )
 
 
 def _compare(chain: Chain, model: TorchModel, domain: Domain) -> None:
@@ -340,7 +362,7 @@ def _compare(chain: Chain, model: TorchModel, domain: Domain) -> None:
     logits = model.logits(np.ascontiguousarray(x.reshape(-1, len(domain)))).astype(np.float64)
     later, earlier = ([pair[place] for pair in chain.pairs] for place in (0, 1))
     theirs = (logits[:, later] - logits[:, earlier]).reshape(len(x), chain.values, -1)
-    ours = chain.differences(chain.cases(domain, chain.rows(cases, domain))) - chain.shift
+    ours = chain.differences(chain.cases(domain, chain.rows(cases, domain)))
     if np.abs(ours - theirs).max() > SAME * (1 + np.abs(theirs).max()):
         raise UnsupportedError(
             "The network rebuilt for the certificate answers otherwise than the model (by"

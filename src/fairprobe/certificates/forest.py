@@ -22,10 +22,12 @@ import numpy as np
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.certificates.allowed import Allowed, allowed_of
 from fairprobe.certificates.chain import UNIT, UnsupportedError
+from fairprobe.certificates.rules import added, goes_by
 from fairprobe.errors import ModelError
 from fairprobe.judgement import TIE, TIED_ODDS
 from fairprobe.models.base import Model
 from fairprobe.models.columns import Numbers
+from fairprobe.models.decision import DecisionRule
 from fairprobe.models.formats.trees import Ensemble
 from fairprobe.schema.domain import Domain
 
@@ -163,8 +165,12 @@ def forest_of(model: Model, domain: Domain) -> Forest | None:
         return None
     if joint.columns is None:
         raise _unsupported(kind, "it takes words, and it is not known how they become numbers")
-    if model.decision is not None and model.decision.costs is not None:
-        raise _unsupported(kind, "costs of three or more classes are not supported")
+    rule = model.decision
+    if rule is not None and rule.costs is not None and ensemble.adds == "logits":
+        raise _unsupported(
+            kind,
+            "costs of three or more classes decide by probabilities, and its trees add up logits",
+        )
     forest = _Builder(ensemble, joint.columns, domain).forest(joint.order, model)
     _compare(forest, model, domain)
     return forest
@@ -285,7 +291,7 @@ class _Builder:
                     asked.setdefault(owner, []).append((known[key], left))
                 if reach.any():
                     leaves.append((number, leaf, asked, reach))
-        return self._assembled(tests, leaves, order, model)
+        return self._assembled(tests, leaves, order, model.decision)
 
     def _cut_reals(self) -> None:
         """A real attribute is asked once between two neighboring thresholds."""
@@ -311,9 +317,26 @@ class _Builder:
         tests: dict[int, list[Mask]],
         leaves: list[tuple[int, int, dict[int, list[tuple[int, bool]]], Mask]],
         order: list[int] | None,
-        model: Model,
+        rule: DecisionRule | None,
     ) -> Forest:
-        parts, inside = [], []
+        ensemble = self.ensemble
+        said = np.stack([ensemble.trees[t].value[leaf] for t, leaf, _, _ in leaves])
+        values_, base = (_differences(each, order, rule) for each in (said, ensemble.base[None]))
+        classes = max(2, said.shape[1])
+        base = np.repeat(base, len(self.every), axis=0)
+        if rule is not None and rule.costs is None:
+            moved, by = added(rule, self.domain, ensemble.adds), goes_by(rule, self.domain)
+            if by is None:
+                base = base + moved
+            else:  # one more tree, with a leaf for each threshold
+                for each in np.unique(moved):
+                    test = len(tests[by])
+                    tests[by].append((moved == each)[: len(self.numbers[by])])
+                    everybody = np.ones(len(self.every), dtype=bool)
+                    leaves.append((len(ensemble.trees), 0, {by: [(test, True)]}, everybody))
+                    values_ = np.vstack([values_, [[each]]])
+        parts: list[Cells] = []
+        inside: list[Mask] = []
         allowed, unused = allowed_of(self.domain)
         ruled = () if allowed is None else allowed.parts
         for a in self.parts:
@@ -340,19 +363,13 @@ class _Builder:
                     mask[:, :, place] &= cells[test] == left
             parts.append(part)
             inside.append(mask)
-        ensemble = self.ensemble
-        said = np.stack([ensemble.trees[t].value[leaf] for t, leaf, _, _ in leaves])
-        base = ensemble.base[None]
-        classes = max(2, said.shape[1])
-        values_, base = _differences(said, order), _differences(base, order)
-        shift = _shift(model, self.domain, ensemble.adds, values_.shape[1])
         return Forest(
             tuple(parts),
             tuple(inside),
             np.stack([reach for *_, reach in leaves], axis=1),
             np.array([t for t, *_ in leaves]),
             values_,
-            base + shift,
+            base,
             classes,
             TIE if ensemble.adds == "probabilities" else TIED_ODDS,
             tuple(self.domain.sensitive),
@@ -365,43 +382,36 @@ def _equal(one: Rows, other: Rows) -> Mask:
     return np.asarray((one == other) | (np.isnan(one) & np.isnan(other)))
 
 
-def _differences(said: Floats, order: list[int] | None) -> Floats:
-    """(N, pairs) from what is said of each class, or of class 1 alone."""
+def _differences(said: Floats, order: list[int] | None, rule: DecisionRule | None) -> Floats:
+    """(N, pairs) from what is said of each class, or of class 1 alone. Costs are paid by the
+    probabilities, and the answer that costs less leads.
+    """
     if said.shape[1] == 1:
         return -said if order is not None else said
     if order is not None:
         said = said[:, order]
+    if rule is not None and rule.costs is not None:
+        said = -said @ np.array(rule.costs)
     pairs = [(j, i) for i, j in combinations(range(said.shape[1]), 2)]
     later, earlier = ([pair[place] for pair in pairs] for place in (0, 1))
     return np.asarray(said[:, later] - said[:, earlier])
 
 
-def _shift(model: Model, domain: Domain, adds: str, pairs: int) -> Floats:
-    """(V, pairs) what the decision rule adds."""
-    rule = model.decision
-    if rule is None:
-        return np.zeros((domain.value_count, pairs))
-    if rule.column is not None and rule.column not in domain.sensitive_columns:
-        raise _unsupported("trees", "the thresholds go by an attribute that is not sensitive")
-    threshold = rule.threshold_of(domain.counterparts(domain.low[None])[0]).astype(np.float64)
-    moved = 1 - 2 * threshold if adds == "probabilities" else np.log((1 - threshold) / threshold)
-    return np.asarray((moved if rule.positive == 1 else -moved)[:, None])
-
-
 def _compare(forest: Forest, model: Model, domain: Domain) -> None:
     """Refuse trees that do not answer as the model does."""
     x = domain.sample(CHECKED, rng=np.random.default_rng(0))
-    every = domain.counterparts(x)
-    p = model.probabilities(np.ascontiguousarray(every.reshape(-1, len(domain)))).astype(np.float64)
+    rows = np.ascontiguousarray(domain.counterparts(x).reshape(-1, len(domain)))
+    p = model.probabilities(rows)
     ours = forest.differences(forest.cases(domain, x))
-    rule = _shift(model, domain, "probabilities" if forest.tie == TIE else "logits", ours.shape[2])
-    ours = ours - rule
     later, earlier = ([pair[place] for pair in forest.pairs] for place in (0, 1))
     if forest.tie == TIE:
-        theirs = (p[:, later] - p[:, earlier]).reshape(ours.shape)
+        scores = model.scores(rows, p)
+        theirs = (scores[:, later] - scores[:, earlier]).reshape(ours.shape)
     else:  # compared where probabilities still tell logits apart
-        p = np.maximum(p, 1e-6)
+        p = np.maximum(p.astype(np.float64), 1e-6)
         theirs = np.log(p[:, later] / p[:, earlier]).reshape(ours.shape)
+        moved = None if model.decision is None else model.decision.log_odds(rows)
+        ours = ours if moved is None else ours - moved.reshape(*ours.shape[:2], 1)
         ours, theirs = np.clip(ours, -6, 6), np.clip(theirs, -6, 6)
     if np.abs(ours - theirs).max() > SAME * (1 if forest.tie == TIE else 20):
         raise UnsupportedError(

@@ -5,8 +5,8 @@ decided is true.
 Inside a box each tree can end only at the leaves that the box reaches: the sums of the least and of
 the largest of them bound the answer. If one class leads under all sensitive values, the box is
 alike; if two values surely get different classes, all of it is affected. A box in which few groups
-of cells are left is counted, group by group. With constraints only those count whom they allow under
-two sensitive values; who does not count is never treated otherwise than a counterpart.
+of cells are left is counted, group by group. With constraints only those count whom they allow
+under two sensitive values; nobody else is counted as affected.
 """
 
 from __future__ import annotations
