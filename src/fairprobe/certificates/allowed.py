@@ -68,9 +68,26 @@ class Allowed:
         found = self.table[tuple(cases[:, self.parts].astype(np.int64).T)]
         return np.broadcast_to(found, (len(cases), self.table.shape[-1]))
 
-    def within(self, places: Sequence[Ints]) -> Mask:
-        """(…, V) the part of the table with these places of each attribute."""
-        return np.asarray(self.table[np.ix_(*(places[a] for a in self.parts))])
+    @cached_property
+    def kinds(self) -> tuple[Mask, Ints]:
+        """(kinds, V) who may be allowed under which sensitive values, all who do not count as one
+        kind; and the kind of each combination.
+        """
+        rows = (self.table & self.counts[..., None]).reshape(-1, self.table.shape[-1])
+        kinds, kind = np.unique(rows, axis=0, return_inverse=True)
+        return kinds, np.asarray(kind).reshape(self.counts.shape)
+
+    def in_groups(self, places: Sequence[Ints], groups: Sequence[Ints]) -> Floats:
+        """(kinds, groups …) the share of each kind in each group, where `places` are some values of
+        each attribute and `groups` what groups they belong to.
+        """
+        kinds, index = len(self.kinds[0]), self.kinds[1][np.ix_(*(places[a] for a in self.parts))]
+        sizes = [int(groups[a].max()) + 1 for a in self.parts]
+        for axis, a in enumerate(self.parts):
+            shape = [-1 if axis == other else 1 for other in range(len(sizes))]
+            index = index * sizes[axis] + groups[a].reshape(shape)
+        found = np.bincount(index.ravel(), minlength=kinds * prod(sizes)) / index.size
+        return found.reshape(kinds, *sizes)
 
 
 class _Noted(Mapping[str, Rows]):

@@ -74,7 +74,6 @@ class Network:
     """An attribute is a column (width 0) or a table of columns, one for each of its values."""
 
     def __init__(self, data: dict[str, Any], meta: dict[str, Any]) -> None:
-        self.allowed, self.ruled = data["allowed"], meta["constrained"]
         self.first, self.start, self.shift = data["first"], data["start"], both(data["shift"], 1)
         self.acting, self.parts = (self.first, self.start, self.shift), meta["parts"]
         self.last, self.whole = data["last"], data["whole"] | (data["last"] == 0)
@@ -85,10 +84,12 @@ class Network:
     def volume(self, lo: Array, up: Array) -> Any:
         return ((up - lo + self.whole) / (self.last + self.whole)).prod()
 
-    def grid(self, lo: Array, up: Array) -> list[tuple[Array, Array]]:
-        """Values of each attribute that stand for all those in a box, and their shares."""
+    def groups(self, lo: Array, up: Array) -> list[tuple[Array, Array]]:
+        """Of each value of each attribute in a box its weight, and its group: of people in a group
+        one is asked.
+        """
         need(self.whole.all(), "people with real attributes cannot be counted")
-        return [(each, np.full(len(each), 1 / len(each))) for each in places(lo, up)]
+        return [(np.ones(len(each)), np.arange(len(each))) for each in places(lo, up)]
 
     def leads(self, people: list[Array]) -> Array:
         """(people, sensitive values, rows) whether the lead is positive."""
@@ -163,7 +164,6 @@ class Trees:
     """For each leaf, from which cells of each attribute it is reached. One leaf of each tree is."""
 
     def __init__(self, data: dict[str, Any], meta: dict[str, Any]) -> None:
-        self.allowed, self.ruled = data["allowed"], meta["constrained"]
         self.inside = [data[f"inside{a}"] for a in range(len(meta["attributes"]))]
         self.weight = [data[f"weight{a}"] for a in range(len(self.inside))]
         self.last = np.array([len(each) - 1 for each in self.weight])
@@ -172,7 +172,7 @@ class Trees:
         self.acting, self.whole = (self.reach, self.base, *self.inside), np.ones(len(self.inside))
         size = np.maximum.reduceat(np.abs(self.values).max(axis=1), self.begin).sum()
         self.error = 2 * (len(self.begin) + 4) * U * (size + np.abs(self.base).max())
-        is_even = all(np.ptp(self.weight[a]) == 0 for a in self.ruled)
+        is_even = all(np.ptp(self.weight[a]) == 0 for a in meta["constrained"])
         need(is_even, "constraints need cells of one value")
 
     def volume(self, lo: Array, up: Array) -> Any:
@@ -184,19 +184,11 @@ class Trees:
         cells = zip(self.inside, places(lo, up), strict=True)
         return prod((m[:, at].any(axis=1) for m, at in cells), start=self.reach)
 
-    def grid(self, lo: Array, up: Array) -> list[tuple[Array, Array]]:
-        """One of the cells that reach the same leaves of a box and allow the same people stands for
-        them all.
-        """
-        found, alive, cells = [], self.alive(lo, up).any(axis=0), places(lo, up)
-        may = self.allowed[np.ix_(*(cells[a] for a in self.ruled))]
-        for a, (m, w, at) in enumerate(zip(self.inside, self.weight, cells, strict=True)):
+    def groups(self, lo: Array, up: Array) -> list[tuple[Array, Array]]:
+        found, alive = [], self.alive(lo, up).any(axis=0)
+        for m, w, at in zip(self.inside, self.weight, places(lo, up), strict=True):
             rows = m[:, at][:, :, alive].swapaxes(0, 1).reshape(len(at), -1)
-            if a in self.ruled:
-                ruled = np.moveaxis(may, self.ruled.index(a), 0).reshape(len(at), -1)
-                rows = np.concatenate([rows, ruled], axis=1)
-            _, one, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-            found.append((at[one], np.bincount(group.ravel(), w[at] / w[at].sum())))
+            found.append((w[at], np.unique(rows, axis=0, return_inverse=True)[1].ravel()))
         return found
 
     def leads(self, people: list[Array]) -> Array:
@@ -225,18 +217,31 @@ def disjoint(lo: Array, up: Array, whole: Array) -> bool:
     return len(lo) < 2
 
 
-def counted(model: Any, rows: Any, box: Any, asked: int) -> float:
-    """The share of a box that can be compared and is treated alike, by asking about everybody."""
-    values, weights = zip(*model.grid(*box), strict=True)
-    sizes, total = [len(each) for each in values], 0.0
+def counted(model: Any, rows: Any, box: Any, rules: Any, asked: int) -> float:
+    """The share of a box that can be compared and is treated alike, by asking about everybody.
+    `rules`: under which sensitive values people can be allowed, the place in that list of all
+    values of the attributes that constraints speak of, and which attributes these are.
+    """
+    cells, (weight, groups) = places(*box), zip(*model.groups(*box), strict=True)
+    kinds, kind, ruled = rules
+    ones = [at[np.unique(g, return_index=True)[1]] for at, g in zip(cells, groups, strict=True)]
+    sizes, total = [len(each) for each in ones], 0.0
+    weights = [np.bincount(g, w / w.sum()) for g, w in zip(groups, weight, strict=True)]
+    index = kind[np.ix_(*(cells[a] for a in ruled))]
+    for axis, a in enumerate(ruled):  # of each kind the share in each group
+        index = index * sizes[a] + groups[a].reshape(-1, *[1] * (len(ruled) - axis - 1))
+    shape = [len(kinds), *(sizes[a] for a in ruled)]
+    shares = np.bincount(index.ravel(), minlength=prod(shape)).reshape(shape) / index.size
     for begin in range(0, end := min(asked, prod(sizes)), 5000):
         at = np.unravel_index(np.arange(begin, min(begin + 5000, end)), sizes)
-        people = [each[i] for each, i in zip(values, at, strict=True)]
-        may = model.allowed[tuple(people[a] for a in model.ruled)]  # (people, sensitive values)
-        leads = model.leads(people) | ~may[..., None]
-        alike = np.any([leads[:, :, each].all(axis=(1, 2)) for each in rows], axis=0)
-        mass = prod(w[i] for w, i in zip(weights, at, strict=True))
-        total += float(mass[alike & (may.sum(axis=-1) >= 2)].sum())
+        leads = model.leads([each[i] for each, i in zip(ones, at, strict=True)])
+        mass = prod(weights[a][i] for a, i in enumerate(at) if a not in ruled)
+        for may, share in zip(kinds, shares, strict=True):
+            if may.sum() >= 2:  # to be compared takes two sensitive values
+                alike = np.any(
+                    [leads[:, may][:, :, each].all(axis=(1, 2)) for each in rows], axis=0
+                )
+                total += float((alike * mass * share[tuple(at[a] for a in ruled)]).sum())
     return total
 
 
@@ -265,13 +270,17 @@ def check_boxes(data: dict[str, Any], meta: dict[str, Any]) -> float:
         for c in range(classes)
     ]
     is_blind = all((each == each[:1]).all() for each in model.acting)
-    may = model.allowed.sum(axis=-1) >= 2  # to be compared takes two sensitive values
-    sizes = tuple(model.last[a] + 1 for a in model.ruled)
-    need(may.shape == sizes, "constraints speak of other values than the attributes have")
+    ruled = meta["constrained"]  # the attributes that constraints speak of
+    shape = (*(int(model.last[a]) + 1 for a in ruled), len(model.acting[1]))
+    allowed = data.get("allowed", np.ones(shape, dtype=bool))
+    need(allowed.shape == shape, "constraints speak of other values than the attributes have")
+    kinds, kind = np.unique(allowed.reshape(-1, shape[-1]), axis=0, return_inverse=True)
+    rules = kinds, kind.reshape(shape[:-1]), ruled
+    may = allowed.sum(axis=-1) >= 2
     for number, (*box, share) in enumerate(zip(lo, up, data["share"], strict=True)):
         least, *linear = model.bounds(*box)
         planes = np.searchsorted(key, [number * classes, (number + 1) * classes])
-        inside = may[np.ix_(*(places(*box)[a] for a in model.ruled))].mean()
+        inside = may[np.ix_(*(places(*box)[a] for a in ruled))].mean()
         if is_blind or any((least[each] > 0).all() for each in rows):
             proved = 1.0
         elif planes[1] > planes[0]:
@@ -280,7 +289,7 @@ def check_boxes(data: dict[str, Any], meta: dict[str, Any]) -> float:
                 below = [each[:, rows[key[p] % classes]] for each in linear]
                 proved += beyond(model, box, data["slopes"][p], data["constants"][p], below)
         else:
-            proved = 1 - inside + counted(model, rows, box, int(meta["asked"]))
+            proved = 1 - inside + counted(model, rows, box, rules, int(meta["asked"]))
         need(proved * (1 + 1e-9) >= share, f"box {number} proves fewer people than claimed")
         total += model.volume(*box) * max(inside - (1 - share), 0)  # the rest may be allowed
     return float(total / may.mean())
@@ -294,7 +303,6 @@ def check(path: str) -> dict[str, Any]:
     for name, array in sorted(data.items()):
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode() + array.tobytes())
     need(digest.hexdigest() == meta["sha256"], "the file was altered: its digest is another")
-    data.setdefault("allowed", np.ones(2, dtype=bool))  # without constraints: everybody
     total = check_boxes(data, meta)
     is_enough = total * (1 + 1e-9) >= meta["proved"]
     need(is_enough, f"only {total} is proved, less than the claim {meta['proved']}")

@@ -11,6 +11,7 @@ under two sensitive values; nobody else is counted as affected.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import fsum, prod
@@ -53,10 +54,10 @@ def verdicts(
     forest: Forest, low: Floats, high: Floats, allowed: Mask | None = None
 ) -> tuple[Mask, Mask]:
     """(N,) who is treated alike, and who is affected, from bounds (N, V, pairs) of the
-    differences of the classes; an exact answer is its own bound. With `allowed` (N, V) only those
-    sensitive values count.
+    differences of the classes; an exact answer is its own bound. With `allowed` (N or 1, V) only
+    those sensitive values count.
     """
-    counts = np.ones(low.shape[:2], dtype=bool) if allowed is None else allowed
+    counts = np.broadcast_to(np.ones(1, dtype=bool) if allowed is None else allowed, low.shape[:2])
     alike, sure = counts.sum(axis=1) < 2, np.zeros(len(low), dtype=np.int64)
     for label in range(forest.classes):
         ahead = [p for p, (one, _) in enumerate(forest.pairs) if one == label]
@@ -151,6 +152,8 @@ class Leaves:
 
     def look(self, box: Box) -> tuple[Shares | None, list[Box]]:
         """What is known of a box; or its halves."""
+        if not self.density(box):
+            return Shares(1.0, 0.0), []
         cells = [np.arange(a, b + 1) for a, b in zip(box.low, box.high, strict=True)]
         reached = self.reached(cells, box)
         if (known := self.bounded(cells, reached)) is not None:
@@ -174,74 +177,79 @@ class Leaves:
 
     def groups(self, cells: list[Ints], reached: Reached) -> list[Ints]:
         """For each attribute, the group of each cell: cells from which the same leaves of the box
-        are reached, and with which the same people are allowed.
+        are reached.
         """
-        found, allowed = [], self.forest.allowed
-        for a, some in enumerate(cells):
-            inside = self.forest.inside[a][:, some][:, :, reached.which]
-            rows = inside.swapaxes(0, 1).reshape(len(some), -1)
-            if allowed is not None and a in allowed.parts:
-                ruled = np.moveaxis(allowed.within(cells), allowed.parts.index(a), 0)
-                rows = np.concatenate([rows, ruled.reshape(len(some), -1)], axis=1)
-            found.append(_groups(rows))
-        return found
+        return [
+            _groups(self.forest.inside[a][:, some][:, :, reached.which])
+            if len(some) > 1
+            else np.zeros(1, dtype=np.int64)
+            for a, some in enumerate(cells)
+        ]
 
     def bounded(self, cells: list[Ints], reached: Reached) -> Shares | None:
         """Whether the sums of the least and the largest leaves decide about everybody."""
         forest, (alive, which) = self.forest, reached
-        density, everybody = 1.0, None
-        if forest.allowed is not None:
-            table = forest.allowed.within(cells).reshape(-1, len(forest.base))
-            counts = table.sum(axis=1) >= 2
-            density, everybody = float(counts.mean()), table[counts].all(axis=0)[None]
-            if not density:
-                return Shares(1.0, 0.0)
         values = forest.values[which][None]  # (1, leaves, pairs)
         begins = np.flatnonzero(np.diff(forest.tree[which], prepend=-1))
         is_off = ~alive[:, :, None]
         low = np.minimum.reduceat(np.where(is_off, np.inf, values), begins, axis=1).sum(axis=1)
         high = np.maximum.reduceat(np.where(is_off, -np.inf, values), begins, axis=1).sum(axis=1)
         low, high = (low + forest.base)[None], (high + forest.base)[None]
-        if verdicts(forest, low, high)[0][0]:
-            return Shares(1.0, 0.0)
-        # All who count are allowed under the values that are allowed for everybody who counts.
-        hit = verdicts(forest, low, high, everybody)[1][0]
-        return Shares(1 - density, density) if hit else None
+        alike, hit = verdicts(forest, low, high)
+        if alike[0] or not hit[0]:
+            return Shares(1.0, 0.0) if alike[0] else None
+        if forest.allowed is None:
+            return Shares(0.0, 1.0)
+        # Affected are all who count, if they are under the values that are allowed for all of them.
+        kinds = forest.allowed.kinds[0]
+        share = forest.allowed.in_groups(cells, [np.zeros_like(each) for each in cells]).ravel()
+        counts = (kinds.sum(axis=1) >= 2) & (share > 0)
+        hit = verdicts(forest, low, high, kinds[counts].all(axis=0)[None])[1]
+        density = float(share[counts].sum())
+        return Shares(1 - density, density) if hit[0] else None
 
     def counted(self, cells: list[Ints], reached: Reached, groups: list[Ints]) -> Shares:
         """Everybody in a box, group by group."""
         forest, (alive, which) = self.forest, reached
-        weight, said = np.ones(1), []
-        for a, some in enumerate(cells):
-            each = np.bincount(groups[a], forest.weights[a][some])
-            weight = np.outer(weight, each / each.sum()).ravel()
+        said = []
         for value in range(len(forest.base)):
             member = alive[value][:, None]
             for a, some in enumerate(cells):
-                first = _first(groups[a])
+                first = np.unique(groups[a], return_index=True)[1]
                 if len(first) > 1:
                     inside = forest.inside[a]
                     here = inside[value % len(inside)][some[first]][:, which].T
                     member = (member[:, :, None] & here[:, None]).reshape(len(which), -1)
             said.append(member.T.astype(np.float64) @ forest.values[which] + forest.base[value])
         answers = np.stack(said, axis=1)  # (groups, V, pairs)
-        alike, hit = verdicts(forest, answers, answers, self._allowed(cells, groups))
-        one, two = (
-            1.0 if each.all() else min(1.0, float(weight[each].sum())) for each in (alike, hit)
-        )
-        return Shares(one, two)
+        alike = other = affected = 0.0
+        for allowed, weight in self._weights(cells, groups):
+            same, hit = verdicts(forest, answers, answers, allowed)
+            alike += float(weight[same].sum())
+            other += float(weight[~same].sum())
+            affected += float(weight[hit].sum())
+        return Shares(min(1.0, alike) if other else 1.0, min(1.0, affected))
 
-    def _allowed(self, cells: list[Ints], groups: list[Ints]) -> Mask | None:
-        """(groups, V) under which sensitive values the people of each group are allowed."""
-        allowed = self.forest.allowed
+    def _weights(
+        self, cells: list[Ints], groups: list[Ints]
+    ) -> Iterator[tuple[Mask | None, Floats]]:
+        """Under which sensitive values people of a box are allowed (1, V), if not under all, and
+        their share of the box in each group.
+        """
+        allowed, weight = self.forest.allowed, np.asarray(1.0)
+        parts = () if allowed is None else allowed.parts
+        for a, some in enumerate(cells):
+            each = np.bincount(groups[a], self.forest.weights[a][some])
+            each = np.ones_like(each) if a in parts else each / each.sum()
+            weight = np.multiply.outer(weight, each)
         if allowed is None:
-            return None
-        firsts = [some[_first(each)] for some, each in zip(cells, groups, strict=True)]
-        sizes = [len(each) for each in firsts]
-        shape = [size if a in allowed.parts else 1 for a, size in enumerate(sizes)]
-        table = allowed.within(firsts).reshape(*shape, -1)
-        every = np.broadcast_to(table, (*sizes, table.shape[-1]))
-        return every.reshape(-1, table.shape[-1])
+            yield None, weight.ravel()
+            return
+        shape = [weight.shape[a] if a in parts else 1 for a in range(len(cells))]
+        found = allowed.in_groups(cells, groups)
+        for kind, share in zip(allowed.kinds[0], found, strict=True):
+            if share.any():
+                yield kind[None], (weight * share.reshape(shape)).ravel()
 
     def _halves(self, box: Box, reached: Reached, groups: list[Ints]) -> list[Box]:
         """Cut along the attribute that most of the trees' spread hangs on, between two groups."""
@@ -299,16 +307,9 @@ class Leaves:
         return {"low": low.astype(kind), "high": high.astype(kind), "share": share}
 
 
-def _groups(rows: Mask) -> Ints:
-    """(cells,) the group of each cell: those whose rows are equal, in the order of the cells."""
-    if len(rows) == 1:
-        return np.zeros(1, dtype=np.int64)
-    packed = np.packbits(rows, axis=1)
-    keys = np.ascontiguousarray(packed).view(np.dtype((np.void, packed.shape[1]))).ravel()
+def _groups(inside: Mask) -> Ints:
+    """(cells,) the group of each cell: those from which the same leaves are reached."""
+    rows = np.packbits(inside.transpose(1, 0, 2).reshape(inside.shape[1], -1), axis=1)
+    keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).ravel()
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[group.reshape(-1)])
-
-
-def _first(group: Ints) -> Ints:
-    """The first cell of each group."""
-    return np.asarray(np.unique(group, return_index=True)[1])
