@@ -129,8 +129,10 @@ def test_an_older_folder_that_cannot_be_moved_back_is_kept_and_restored_later(
 
 def test_a_message_names_the_folder_and_not_the_hidden_one(tmp_path: Path) -> None:
     made = staged(tmp_path / "run")
-    told = made.why(StorageError(f"Cannot write {made.staging / 'audit.json'}: the disk is full."))
-    assert told == f"Cannot write {tmp_path / 'run' / 'audit.json'}: the disk is full"
+    reason = made.why(
+        StorageError(f"Cannot write {made.staging / 'audit.json'}: the disk is full.")
+    )
+    assert reason == f"Cannot write {tmp_path / 'run' / 'audit.json'}: the disk is full"
     made.remove()
     assert names(tmp_path) == []
 

@@ -342,10 +342,10 @@ class _Classes:
 
 def _ask(model: Model, x: Rows) -> _Odds | _Classes:
     """What the model says of rows, by the shortest way."""
-    told = model.log_odds(x) if model.decision is None else None
-    if told is None or not np.isfinite(told[0].sum()):
+    odds = model.log_odds(x) if model.decision is None else None
+    if odds is None or not np.isfinite(odds[0].sum()):
         return _Classes(model, x)
-    return _Odds(*told)
+    return _Odds(*odds)
 
 
 def answers(domain: Domain, model: Model, x: Rows) -> Iterator[tuple[Ints, Mask]]:

@@ -33,8 +33,8 @@ def people(*sensitive: str, n: int = 400, **options: Any) -> Dataset:
     x = domain.sample(n, rng=np.random.default_rng(5))
     x[:, 2] = np.where(np.arange(n) % 100 == 0, 2, x[:, 2] % 2)
     y = (x[:, 0] > CUT).astype(np.int64)
-    told: dict[str, Any] = {"classes": ("refused", "hired"), "favourable": 1} | options
-    return Dataset(name="toy", domain=domain, x=x, y=y, label="job", **told)
+    settings: dict[str, Any] = {"classes": ("refused", "hired"), "favourable": 1} | options
+    return Dataset(name="toy", domain=domain, x=x, y=y, label="job", **settings)
 
 
 def measured(data: Dataset, model: Model | None = None) -> Fairness:

@@ -258,14 +258,14 @@ def test_pairs_show_what_was_added_and_what_the_detector_says(
     whole: ImageAudit, body: dict[str, Any]
 ) -> None:
     assert 0 < len(body["pairs"]) <= 6
-    for pair, told in zip(whole.pairs, body["pairs"], strict=True):
-        assert set(told["pictures"]) == {"original", "bias", "without", "change", "with"}
-        assert told["verdicts"]["without"]["label"] != told["verdicts"]["with"]["label"]
+    for pair, described in zip(whole.pairs, body["pairs"], strict=True):
+        assert set(described["pictures"]) == {"original", "bias", "without", "change", "with"}
+        assert described["verdicts"]["without"]["label"] != described["verdicts"]["with"]["label"]
         asked = labels_of(whole.detector, np.stack([pair.original, pair.without, pair.changed]))
         assert [FACE_CLASSES[label] for label in asked] == [
-            verdict["label"] for verdict in told["verdicts"].values()
+            verdict["label"] for verdict in described["verdicts"].values()
         ]
-        assert told["l2_bias"] == pytest.approx(
+        assert described["l2_bias"] == pytest.approx(
             float(np.sqrt((pair.bias.astype(np.float64) ** 2).sum()))
         )
 
@@ -306,11 +306,11 @@ def test_a_full_disk_costs_nothing(
         return render(document)
 
     monkeypatch.setattr(base, "render", full_at_first)
-    with pytest.raises(StorageError, match="No space left on device") as told:
+    with pytest.raises(StorageError, match="No space left on device") as caught:
         whole.save(tmp_path / "run")
     (rescued,) = temporary.iterdir()
-    assert str(told.value).endswith(f"Nothing is lost: the whole run is in {rescued}.")
-    assert f"Cannot write {tmp_path / 'run'}: " in str(told.value)
+    assert str(caught.value).endswith(f"Nothing is lost: the whole run is in {rescued}.")
+    assert f"Cannot write {tmp_path / 'run'}: " in str(caught.value)
     assert {path.name for path in rescued.iterdir()} == {
         "audit.json",
         "findings.npz",
@@ -390,31 +390,31 @@ def test_a_detector_that_ignores_every_change_has_no_findings() -> None:
     audited = fp.audit_images(
         pictures(), judging_by(0.0, 0.0, always=1.0), "gender", controls=False
     )
-    told = audited.to_dict()
-    assert [method["idis"] for method in told["generation"]] == [0, 0, 0]
-    assert told["generation"][0]["seeds"] == len(audited.seeds) > 0
-    assert told["verdict"].startswith("No differing pair was found")
-    assert (told["repair"], told["pairs"]) == (None, [])
-    assert told["detector"]["detection_rate"]["estimate"] == 1
+    body = audited.to_dict()
+    assert [method["idis"] for method in body["generation"]] == [0, 0, 0]
+    assert body["generation"][0]["seeds"] == len(audited.seeds) > 0
+    assert body["verdict"].startswith("No differing pair was found")
+    assert (body["repair"], body["pairs"]) == (None, [])
+    assert body["detector"]["detection_rate"]["estimate"] == 1
 
 
 def test_a_detector_that_judges_by_the_attribute_differs_at_the_seed() -> None:
-    told = fp.audit_images(
+    body = fp.audit_images(
         pictures(), judging_by(0.0, 1.0), "gender", controls=False, repair=False
     ).to_dict()
     by_value = {
-        group["name"]: group["detection_rate"]["estimate"] for group in told["detector"]["by_value"]
+        group["name"]: group["detection_rate"]["estimate"] for group in body["detector"]["by_value"]
     }
     assert by_value == {"Female": 0, "Male": 1}
     assert (
-        told["sentences"][0]
+        body["sentences"][0]
         == "Held-out faces are not found equally often: Female 0 %, Male 100 %."
     )
-    assert told["generation"][0]["at_seed"] > 0.9 * told["generation"][0]["seeds"]
+    assert body["generation"][0]["at_seed"] > 0.9 * body["generation"][0]["seeds"]
 
 
 def test_the_same_seed_gives_the_same_audit() -> None:
-    def told(seed: int) -> dict[str, Any]:
+    def body_of(seed: int) -> dict[str, Any]:
         some = fp.audit_images(
             pictures(),
             honest(),
@@ -430,8 +430,8 @@ def test_the_same_seed_gives_the_same_audit() -> None:
         times = ("created", "seconds", "forecast")
         return {name: part for name, part in body.items() if name not in times}
 
-    assert told(3) == told(3)
-    assert told(3) != told(4)
+    assert body_of(3) == body_of(3)
+    assert body_of(3) != body_of(4)
 
 
 def test_a_network_of_ones_own_is_opened_by_the_names_of_its_parts() -> None:
@@ -459,12 +459,12 @@ def test_where_no_face_can_be_flipped_the_audit_says_so_and_does_not_call_itself
     nothing = fp.audit_images(
         pictures(40), honest(), "gender", faces=4, epsilon=1e-7, cap=2e-7, controls=False
     )
-    told = nothing.to_dict()
-    assert told["verdict"].startswith(
+    body = nothing.to_dict()
+    assert body["verdict"].startswith(
         "A change of 2e-07 did not flip the attribute head's opinion on gender for any face"
     )
-    assert (told["partial"], told["generation"]) == (False, [])
-    assert told["messages"] == ["A change of 2e-07 flips the gender of no face: nothing to search."]
+    assert (body["partial"], body["generation"]) == (False, [])
+    assert body["messages"] == ["A change of 2e-07 flips the gender of no face: nothing to search."]
     assert "Nothing to search: no face’s gender could be flipped" in nothing.report(
         tmp_path / "r.html"
     ).read_text(encoding="utf-8")
@@ -502,7 +502,7 @@ def test_a_detector_that_cannot_be_retrained_is_audited_all_the_same() -> None:
         def forward(self, features: Tensor) -> Tensor:
             return torch.stack([features[:, 2], features[:, 0]], dim=1)
 
-    told = fp.audit_images(
+    body = fp.audit_images(
         pictures(60),
         Detector(Square(), Brightness()),
         "gender",
@@ -510,8 +510,8 @@ def test_a_detector_that_cannot_be_retrained_is_audited_all_the_same() -> None:
         methods=["adf"],
         controls=False,
     ).to_dict()
-    assert told["generation"][0]["idis"] > 0
-    assert told["messages"] == ["The detector could not be retrained. It has no weights to train."]
+    assert body["generation"][0]["idis"] > 0
+    assert body["messages"] == ["The detector could not be retrained. It has no weights to train."]
 
 
 def test_warn_about_a_detector_that_detects_nothing_or_has_its_classes_swapped() -> None:
@@ -544,7 +544,7 @@ def test_a_value_with_too_few_faces_is_left_out_and_the_rest_goes_on() -> None:
     data = replace(
         data, attributes={"gender": ImageAttribute(("Female", "Male", "Other", "Unsaid"), codes)}
     )
-    told = fp.audit_images(
+    body = fp.audit_images(
         data,
         honest(),
         "gender",
@@ -554,8 +554,8 @@ def test_a_value_with_too_few_faces_is_left_out_and_the_rest_goes_on() -> None:
         controls=False,
         repair=False,
     ).to_dict()
-    assert told["attribute"]["values"] == ["Female", "Male"]
-    assert told["messages"] == [
+    assert body["attribute"]["values"] == ["Female", "Male"]
+    assert body["messages"] == [
         "The gender 'Other' is left out: one face to learn it from.",
         "The gender 'Unsaid' is left out: no face to learn it from.",
     ]
@@ -610,11 +610,11 @@ def test_an_interrupt_keeps_what_was_found(
         controls=False,
         progress=stopping(stage, after),
     )
-    told = some.to_dict()
-    assert told["partial"]
-    assert told["stopped"].startswith(f"Interrupted while {stage[0].lower()}{stage[1:]}")
-    assert told["sentences"][0] == told["stopped"]
-    assert [method["method"] for method in told["generation"]] == methods
+    body = some.to_dict()
+    assert body["partial"]
+    assert body["stopped"].startswith(f"Interrupted while {stage[0].lower()}{stage[1:]}")
+    assert body["sentences"][0] == body["stopped"]
+    assert [method["method"] for method in body["generation"]] == methods
     some.save(tmp_path / "run")
     assert "Interrupted while" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
@@ -630,15 +630,15 @@ def test_an_error_on_the_way_keeps_what_was_found(after: int, tmp_path: Path) ->
     some = fp.audit_images(
         pictures(60), judging_by(0, 1), "gender", faces=8, controls=False, progress=failing
     )
-    told = some.to_dict()
+    body = some.to_dict()
     assert some.failed
-    assert told["partial"]
-    assert told["stopped"].startswith(
+    assert body["partial"]
+    assert body["stopped"].startswith(
         "The audit failed while searching with adf: The network went away. What was found until"
         " then is kept"
     )
-    assert [method["method"] for method in told["generation"]] == ["neuronfair", "adf"][: 1 + after]
-    assert told["generation"][0]["idis"] > 0
+    assert [method["method"] for method in body["generation"]] == ["neuronfair", "adf"][: 1 + after]
+    assert body["generation"][0]["idis"] > 0
     assert "The network went away." in (some.save(tmp_path / "run") / "report.html").read_text(
         encoding="utf-8"
     )
@@ -724,12 +724,12 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_opened() -> None
 
 def test_a_detector_of_ones_own_needs_no_other_pictures_but_is_not_retrained_without() -> None:
     data = pictures()
-    told = fp.audit_images(
+    body = fp.audit_images(
         data.take(data.y == 1), honest(), "gender", faces=8, controls=False
     ).to_dict()
-    assert told["detector"]["false_alarms"] is None
-    assert told["repair"] is None
-    assert "not retrained" in told["messages"][0]
+    assert body["detector"]["false_alarms"] is None
+    assert body["repair"] is None
+    assert "not retrained" in body["messages"][0]
 
 
 # -- the repair's parts ----------------------------------------------------------------------------
@@ -817,17 +817,18 @@ def test_the_verdict_never_says_more_than_the_controls_allow(body: dict[str, Any
 
 
 def test_a_lower_auc_is_not_praised_where_noise_does_as_much(body: dict[str, Any]) -> None:
-    def told(auc: float, noise: float) -> str:
+    def sentence(auc: float, noise: float) -> str:
         changed = json.loads(json.dumps(body))
         changed["repair"]["without_idis"] |= {"auc": 0.4, "auc_random_signs": 0.2}
         changed["repair"]["after"] |= {"auc": auc, "auc_random_signs": noise}
         return " ".join(sentences(from_dict(changed, ImagesDocument)))
 
     unspecific = "The AUC fell no further than for noise"
-    assert "AUC 0.300 instead of 0.400 (for noise of the same size 0.100 instead of 0.200)" in told(
-        0.3, 0.1
+    assert (
+        "AUC 0.300 instead of 0.400 (for noise of the same size 0.100 instead of 0.200)"
+        in sentence(0.3, 0.1)
     )
-    assert unspecific in told(0.3, 0.1)  # a quarter less, noise a half
-    assert unspecific in told(0.3, 0.15)  # both a quarter
-    assert unspecific not in told(0.2, 0.19)
-    assert unspecific not in told(0.5, 0.1)  # it did not fall at all
+    assert unspecific in sentence(0.3, 0.1)  # a quarter less, noise a half
+    assert unspecific in sentence(0.3, 0.15)  # both a quarter
+    assert unspecific not in sentence(0.2, 0.19)
+    assert unspecific not in sentence(0.5, 0.1)  # it did not fall at all

@@ -224,9 +224,9 @@ def test_a_black_box_has_no_auc(done: Audit) -> None:
 
 
 def test_only_numbers_that_are_defined_are_told() -> None:
-    told = _metrics(typed(multi_class()))
-    assert "selected" not in told
-    assert not [name for name in told if name.startswith(("dp", "eo", "lowest"))]
+    names = _metrics(typed(multi_class()))
+    assert "selected" not in names
+    assert not [name for name in names if name.startswith(("dp", "eo", "lowest"))]
     assert "ifr_b" not in _metrics(typed(without_pairs()))
     body = example()
     body["fairness"]["group"]["tables"] = [
@@ -247,12 +247,12 @@ def with_attributes(*names: str) -> Document:
 
 
 def test_attributes_that_look_alike_in_mlflow_keep_numbers_of_their_own() -> None:
-    told = [
+    names = [
         name
         for name in _metrics(typed(with_attributes("a|b", "a?b", "a_b", "東" * 99, "東" * 98)))
         if name.startswith("dp/")
     ]
-    assert told == ["dp/a_b", "dp/a_b_2", "dp/a_b_3", f"dp/{'東' * 60}", f"dp/{'東' * 60}_2"]
+    assert names == ["dp/a_b", "dp/a_b_2", "dp/a_b_3", f"dp/{'東' * 60}", f"dp/{'東' * 60}_2"]
 
 
 @given(st.text(max_size=80))
@@ -318,10 +318,10 @@ def test_another_audit_under_the_same_prefix_is_refused_in_a_sentence(
         monkeypatch.setattr(Audit, "document", property(lambda _: typed(example())))
         with pytest.raises(
             StorageError, match="start another run, or give another prefix than 'fairprobe'"
-        ) as told:
+        ) as caught:
             done.log_to_mlflow()
-        assert "audit.save(folder)" in str(told.value)
-        assert "\n" not in str(told.value)
+        assert "audit.save(folder)" in str(caught.value)
+        assert "\n" not in str(caught.value)
     assert stored(run.info.run_id).data.params["fairprobe/dataset"] == "toy"
 
 

@@ -57,9 +57,9 @@ def test_the_findings_of_a_run_hold_when_they_are_checked_again(run: Path) -> No
             archive.namelist()
         )
         assert "repaired.pt2" in archive.namelist()
-    told = ask("verify-images", run)
-    assert told.code == 0, told.said
-    assert "hold." in told.out
+    answer = ask("verify-images", run)
+    assert answer.code == 0, answer.said
+    assert "hold." in answer.out
 
 
 def changed(run: Path, target: Path, **arrays: Any) -> Path:
@@ -84,9 +84,9 @@ def test_findings_that_were_altered_do_not_hold(run: Path, tmp_path: Path) -> No
     assert not verify_images(pixels).holds
     counts = changed(run, tmp_path / "counts", adf_strict=lambda strict: np.zeros_like(strict))
     assert not verify_images(counts).holds
-    told = ask("verify-images", labels)
-    assert told.code == 1
-    assert "do not hold" in told.said
+    answer = ask("verify-images", labels)
+    assert answer.code == 1
+    assert "do not hold" in answer.said
 
 
 def test_a_damaged_run_ends_in_a_sentence(run: Path, tmp_path: Path) -> None:
@@ -245,14 +245,14 @@ def test_the_command_says_what_an_audit_takes_and_where_it_divides_the_network(
         gender=data.attributes["gender"].codes,
         split=data.held_out.astype(np.uint8),
     )
-    told = ask(
+    answer = ask(
         *("audit-images", tmp_path / "people.npz", "--sensitive", "gender", "--target", "age"),
         *("--model", models / "resnet.onnx", "--classes", "old,young,child", "--dry-run"),
         *("--out", tmp_path / "run"),
     )
-    assert told.code == 0, told.said
-    assert "trunk: all up to 'layer2.1.conv2', head: from 'fc'. Found by watching it" in told.said
-    assert "The audit takes at most about" in told.said
+    assert answer.code == 0, answer.said
+    assert "trunk: all up to 'layer2.1.conv2', head: from 'fc'. Found by watching it" in answer.said
+    assert "The audit takes at most about" in answer.said
     assert not (tmp_path / "run").exists()
     wrong = ask(
         *("audit-images", tmp_path / "people.npz", "--sensitive", "gender", "--target", "age"),

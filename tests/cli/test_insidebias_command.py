@@ -227,7 +227,7 @@ def test_an_untrained_network_that_answers_alike_is_warned_about(faces: Path, co
     assert "Without labels" not in answer.out
     body = json.loads(ask(*words, "--json").out)
     assert body["answers"]["is_constant"] == any("same answer" in one for one in body["warnings"])
-    for text, told in (
+    for text, message in (
         ("name,label\nred/0.png,1", "has the columns name, label; expected 'file' and 'label'"),
         ("file,label\nred/0.png,cat", "gives red/0.png the label 'cat'; expected the number"),
         ("file,label\nred/77.png,1", "names none of the images"),
@@ -235,7 +235,7 @@ def test_an_untrained_network_that_answers_alike_is_warned_about(faces: Path, co
         (faces.parent / "wrong.csv").write_text(text)
         wrong = ask(*words, "--labels", faces.parent / "wrong.csv")
         assert wrong.code == 2
-        assert told in wrong.said
+        assert message in wrong.said
 
 
 def test_a_group_is_named_only_where_several_references_agree(
@@ -254,13 +254,13 @@ def test_a_group_is_named_only_where_several_references_agree(
     assert f"Compared with all 2 reference networks, {named}." in two.out
     split = ask(*words, *every, "--reference", f"{code}:sees_red")
     assert "The reference networks do not agree on a group beyond chance." in split.out
-    for wrong, told in (
+    for wrong, message in (
         (["--reference", f"{code}:digits"], "Give one of the same architecture"),
         (["--reference-weights", "w.safetensors"], "0 reference networks and 1 files"),
     ):
         answer = ask(*words, *wrong)
         assert answer.code == 2
-        assert told in answer.said
+        assert message in answer.said
 
 
 def test_the_report_shows_what_was_found_and_trusts_no_name(
@@ -512,11 +512,11 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.parametrize(("words", "told"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_a_sentence(faces: Path, code: str, words: list[str], told: str) -> None:
+@pytest.mark.parametrize(("words", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_a_sentence(faces: Path, code: str, words: list[str], message: str) -> None:
     answer = ask("insidebias", *(word.format(code=code, faces=faces) for word in words))
     assert (answer.code, answer.out) == (2, "")
-    assert told in answer.said
+    assert message in answer.said
 
 
 # -- folders of images -----------------------------------------------------------------------------

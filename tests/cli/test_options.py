@@ -51,9 +51,9 @@ def test_a_group_becomes_options_and_reaches_the_command_as_one_object() -> None
 
 def test_a_subclass_of_a_group_declares_an_option_again() -> None:
     assert CliRunner().invoke(small, ["varnish"]).output == "Varnish(color='clear', coats=1)\n"
-    told = CliRunner().invoke(small, ["varnish", "--help"]).output
-    assert "Clear or tinted." in told
-    assert "Which color." not in told
+    shown = CliRunner().invoke(small, ["varnish", "--help"]).output
+    assert "Clear or tinted." in shown
+    assert "Which color." not in shown
 
 
 @pytest.mark.parametrize(

@@ -197,8 +197,8 @@ ONNX: dict[str, tuple[Callable[[], Path], str]] = {
 
 @pytest.mark.parametrize("what", ONNX)
 def test_a_malformed_onnx_file_is_refused(what: str) -> None:
-    make, told = ONNX[what]
-    assert told in with_model(make())
+    make, message = ONNX[what]
+    assert message in with_model(make())
 
 
 # -- Keras -----------------------------------------------------------------------------------------
@@ -267,8 +267,8 @@ KERAS: dict[str, tuple[Callable[[], Path], str]] = {
 
 @pytest.mark.parametrize("what", KERAS)
 def test_a_malformed_keras_file_is_refused(what: str) -> None:
-    make, told = KERAS[what]
-    assert told in with_model(make())
+    make, message = KERAS[what]
+    assert message in with_model(make())
 
 
 # -- torch -----------------------------------------------------------------------------------------
@@ -331,8 +331,8 @@ TORCH: dict[str, tuple[Callable[[], Path], str]] = {
 
 @pytest.mark.parametrize("what", TORCH)
 def test_a_malformed_torch_file_is_refused(what: str) -> None:
-    make, told = TORCH[what]
-    assert told in with_model(make())
+    make, message = TORCH[what]
+    assert message in with_model(make())
 
 
 # -- scikit-learn and boosters ---------------------------------------------------------------------
@@ -428,14 +428,14 @@ def lightgbm_file(columns: int) -> Path:
 
 @pytest.mark.parametrize("what", SKOPS)
 def test_a_malformed_skops_file_is_refused(what: str) -> None:
-    make, told = SKOPS[what]
-    assert told in with_model(make())
+    make, message = SKOPS[what]
+    assert message in with_model(make())
 
 
 @pytest.mark.parametrize("what", BOOSTERS)
 def test_a_malformed_file_of_trees_is_refused(what: str) -> None:
-    make, told = BOOSTERS[what]
-    assert told in with_model(make())
+    make, message = BOOSTERS[what]
+    assert message in with_model(make())
 
 
 # -- own code and encoders -------------------------------------------------------------------------
@@ -511,9 +511,9 @@ CODE: dict[str, tuple[str, tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("what", CODE)
 def test_own_code_that_is_no_model_is_refused(what: str) -> None:
-    code, words, told = CODE[what]
+    code, words, message = CODE[what]
     text("own.py", code)
-    assert told in with_model(*words)
+    assert message in with_model(*words)
 
 
 # -- endpoints -------------------------------------------------------------------------------------
@@ -586,7 +586,7 @@ def test_an_endpoint_that_gives_no_probabilities_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "message"),
     [
         ("https://", "starts with https://"),
         ("http://user:secret@host/predict", "holds a password"),
@@ -594,9 +594,9 @@ def test_an_endpoint_that_gives_no_probabilities_is_refused(
         ("ftp://host/model.onnx", "starts with https:// or http://; got 'ftp://…'"),
     ],
 )
-def test_an_address_that_is_none_is_refused(address: str, told: str) -> None:
+def test_an_address_that_is_none_is_refused(address: str, message: str) -> None:
     said = with_model(address)
-    assert told in said
+    assert message in said
     assert "secret" not in said
 
 
@@ -675,8 +675,8 @@ CSV: dict[str, tuple[Callable[[], str | bytes], str]] = {
 
 @pytest.mark.parametrize("what", CSV)
 def test_a_malformed_table_is_refused(what: str) -> None:
-    make, told = CSV[what]
-    assert told in refused(
+    make, message = CSV[what]
+    assert message in refused(
         text("bad.csv", make()), "--label", "granted", "--sensitive", "sex", "--network", "lfcn"
     )
 
@@ -701,8 +701,10 @@ def parquet(frame: pd.DataFrame) -> Path:
 
 @pytest.mark.parametrize("what", PARQUET)
 def test_a_malformed_parquet_file_is_refused(what: str) -> None:
-    make, told = PARQUET[what]
-    assert told in refused(make(), "--label", "granted", "--sensitive", "sex", "--network", "lfcn")
+    make, message = PARQUET[what]
+    assert message in refused(
+        make(), "--label", "granted", "--sensitive", "sex", "--network", "lfcn"
+    )
 
 
 DOMAIN = """\
@@ -751,8 +753,8 @@ DOMAINS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("what", DOMAINS)
 def test_a_malformed_domain_file_is_refused(what: str) -> None:
-    content, told = DOMAINS[what]
-    assert told in refused(
+    content, message = DOMAINS[what]
+    assert message in refused(
         "people.csv",
         "--sensitive",
         "sex",
@@ -812,8 +814,8 @@ OPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("what", OPTIONS)
 def test_options_that_do_not_go_together_are_refused(what: str) -> None:
-    words, told = OPTIONS[what]
-    assert told in refused(*words)
+    words, message = OPTIONS[what]
+    assert message in refused(*words)
 
 
 FOR_A_MODEL: dict[str, tuple[tuple[str, ...], str]] = {
@@ -832,5 +834,5 @@ FOR_A_MODEL: dict[str, tuple[tuple[str, ...], str]] = {
 
 @pytest.mark.parametrize("what", FOR_A_MODEL)
 def test_options_that_do_not_go_with_the_model_are_refused(what: str) -> None:
-    words, told = FOR_A_MODEL[what]
-    assert told in with_model(write_onnx(dense(4, 8, 2), Path("m.onnx")), *words)
+    words, message = FOR_A_MODEL[what]
+    assert message in with_model(write_onnx(dense(4, 8, 2), Path("m.onnx")), *words)

@@ -95,18 +95,24 @@ def test_an_accepted_repair_writes_a_run_with_its_proof_and_says_so(
     assert "Repair accepted" in plain(answer.out)
     assert "report.html" in answer.out
     body = read_document(folder)
-    told = body["repair"]
-    assert (told["name"], told["accepted"], told["forced"], told["reasons"], told["curve"]) == (
+    proof = body["repair"]
+    assert (
+        proof["name"],
+        proof["accepted"],
+        proof["forced"],
+        proof["reasons"],
+        proof["curve"],
+    ) == (
         "counterfactual",
         True,
         False,
         [],
         [],
     )
-    assert list(told["controls"]) == ["blind", "retrained", "random points"]
-    assert told["limits"] == {"max_accuracy_drop": 1.0, "max_harm": 1000.0}
-    assert told["after"]["dm_rs"]["samples"] == body["dm_rs"]["samples"] == 500
-    assert {"age", "gender"} - {other["name"] for other in told["before"]["others"]} == {"gender"}
+    assert list(proof["controls"]) == ["blind", "retrained", "random points"]
+    assert proof["limits"] == {"max_accuracy_drop": 1.0, "max_harm": 1000.0}
+    assert proof["after"]["dm_rs"]["samples"] == body["dm_rs"]["samples"] == 500
+    assert {"age", "gender"} - {other["name"] for other in proof["before"]["others"]} == {"gender"}
     before = read_document(trained)
     assert (body["dataset"], body["sensitive"], body["seed"]) == (
         before["dataset"],

@@ -180,8 +180,8 @@ def test_a_repaired_network_comes_back_in_its_format_and_a_fresh_process_measure
     assert f"model/network{ending}" in files_in(repaired)
     assert not [name for name in files_in(repaired) if name.startswith("refused")]
 
-    told = read_document(repaired)
-    proof = told["repair"]
+    document = read_document(repaired)
+    proof = document["repair"]
     assert proof["start"] == "fine-tune"
     rates = [proof[when]["people"]["estimate"] for when in ("before", "after")]
     assert rates[1] < 0.5 * rates[0]
@@ -198,7 +198,7 @@ def test_a_repaired_network_comes_back_in_its_format_and_a_fresh_process_measure
     )
     again = read_document(tmp_path / "again")
     for name in ("people", "dm_rs", "plausible", "fairness"):
-        assert again[name] == told[name], name
+        assert again[name] == document[name], name
     for name in ("estimate", "hits", "samples"):
         assert again["dm_rs"][name] == pytest.approx(proof["after"]["dm_rs"][name], abs=20)
     assert again["model"]["accuracy"] == pytest.approx(proof["after"]["accuracy"]["estimate"])
@@ -310,9 +310,9 @@ def test_a_forged_run_of_a_table_without_its_label_is_refused(
     people().drop(columns="granted").to_csv(table, index=False)
     forged = tmp_path / "run"
     shutil.copytree(onnx_run[0], forged)
-    told = read_document(forged)
-    told["data"]["origin"]["sha256"] = sha256(table.read_bytes()).hexdigest()
-    (forged / "audit.json").write_text(json.dumps(told))
+    document = read_document(forged)
+    document["data"]["origin"]["sha256"] = sha256(table.read_bytes()).hexdigest()
+    (forged / "audit.json").write_text(json.dumps(document))
     words = ["--table", str(table), *onnx_run[1]]
     answer = ask("repair", forged, *words, *QUICK, "--out", tmp_path / "new")
     assert answer.code == 2

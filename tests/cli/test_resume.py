@@ -46,7 +46,7 @@ def kill_when(found: Path, count: int, *words: str | Path) -> None:
     process.communicate()
 
 
-def told(run: Path) -> dict[str, Any]:
+def body_of(run: Path) -> dict[str, Any]:
     """The document of a run, without what depends on the time and the place."""
     document = json.loads((run / "audit.json").read_text(encoding="utf-8"))
     for name in TIMES:
@@ -79,7 +79,7 @@ def test_a_killed_audit_goes_on_from_its_last_chunk_and_ends_like_an_uninterrupt
     assert "no unfinished run" not in resumed.output
     assert (killed / "model" / "model.safetensors").read_bytes() == network
     assert command(*AUDIT, "--out", whole).exit_code == 0
-    assert told(killed) == told(whole)
+    assert body_of(killed) == body_of(whole)
     assert findings(killed).equals(findings(whole))
     assert not kept.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "whole"]
@@ -99,7 +99,7 @@ def test_a_killed_repair_goes_on_with_the_networks_it_had_trained(tmp_path: Path
     resumed = command(*repair, "--out", killed, "--resume", "-q")
     uninterrupted = command(*repair, "--out", whole, "-q")
     assert resumed.exit_code == uninterrupted.exit_code in (0, 1, 3), resumed.output
-    assert told(killed) == told(whole)
+    assert body_of(killed) == body_of(whole)
 
 
 def contents(folder: Path) -> dict[Path, bytes]:
@@ -134,7 +134,7 @@ def test_a_killed_repair_of_a_file_touches_no_file_of_the_user_and_goes_on(tmp_p
     uninterrupted = command(*repair, "--out", whole, "-q")
     assert resumed.exit_code == uninterrupted.exit_code in (0, 1, 3), resumed.output
     assert "no unfinished run" not in resumed.output
-    assert told(killed) == told(whole)
+    assert body_of(killed) == body_of(whole)
     files = [sorted(folder.rglob("network.onnx")) for folder in (killed, whole)]
     assert [len(each) for each in files] == [1, 1]
     assert files[0][0].read_bytes() == files[1][0].read_bytes()

@@ -639,11 +639,11 @@ def test_a_set_made_by_hand_must_fit(tmp_path: Path) -> None:
         replace(images, y=images.y[:-1])
 
 
-@pytest.mark.parametrize(("arrays", "told"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(("arrays", "message"), BROKEN.values(), ids=BROKEN)
 def test_an_npz_that_does_not_fit_is_told(
-    tmp_path: Path, arrays: dict[str, Any], told: str
+    tmp_path: Path, arrays: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         open_images(npz(tmp_path / "broken.npz", **arrays))
 
 
@@ -654,11 +654,11 @@ def test_nothing_is_unpickled(tmp_path: Path) -> None:
 
     np.savez(tmp_path / "trap.npz", images=np.array([Trap()], dtype=object))
     (tmp_path / "trap.pkl").write_bytes(pickle.dumps(Trap()))
-    for name, told in (
+    for name, message in (
         ("trap.npz", r"cannot be read as an \.npz of plain arrays \(`images`\)"),
         ("trap.pkl", r"is not an \.npz file"),
     ):
-        with pytest.raises(StorageError, match=told):
+        with pytest.raises(StorageError, match=message):
             open_images(tmp_path / name)
     assert not (tmp_path / "trapped").exists()
 
@@ -683,12 +683,12 @@ def test_a_folder_of_another_layout_is_told_what_is_known(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"), [({"size": 2}, "size must be"), ({"limit": 1}, "limit must be")]
+    ("settings", "message"), [({"size": 2}, "size must be"), ({"limit": 1}, "limit must be")]
 )
 def test_settings_that_cannot_be_are_refused(
-    tmp_path: Path, settings: dict[str, Any], told: str
+    tmp_path: Path, settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(SettingError, match=told):
+    with pytest.raises(SettingError, match=message):
         open_images(npz(tmp_path / "a.npz", images=FACES), **settings)
 
 

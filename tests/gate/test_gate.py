@@ -231,11 +231,11 @@ def test_a_side_is_good_or_bad_only_if_every_point_of_the_interval_is(
 
 def test_the_reason_names_the_number_its_interval_and_the_limit() -> None:
     (ruling,) = ruled(with_interval("people", 0.04, 0.05, 0.0612345), {"people": 0.01})
-    told = (
+    expected = (
         "Share of the people in the data affected by gender is 5.0 % (95 % interval 4.0 % to"
         " 6.1 %); it must be at most 1 %."
     )
-    assert ruling.why == told
+    assert ruling.why == expected
     (ruling,) = ruled(with_interval("people", 0.0, 0.0, 0.02), {"people": 0.01})
     assert ruling.why.endswith(
         "the limit, at most 1 %, lies within. By the policy that is a fail. More people are needed"

@@ -147,11 +147,11 @@ def test_every_mistake_in_a_file_is_a_sentence_that_names_the_file_and_the_key(
 
 
 def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
-    for path, told in (
+    for path, message in (
         (tmp_path / "none.toml", "There is no policy"),
         (tmp_path, "cannot be read"),
     ):
-        with pytest.raises(SettingError, match=told) as caught:
+        with pytest.raises(SettingError, match=message) as caught:
             read_policy(path)
         assert str(path) in str(caught.value)
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
@@ -160,7 +160,7 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({}, "at least one measure"),
         ({"limits": {"dm_rs": 2}}, "Policy: limits.dm_rs"),
@@ -169,8 +169,8 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
         ({"limits": {"dm_rs": 0.1}, "uncertain": "no"}, "Policy: uncertain"),
     ],
 )
-def test_python_is_told_the_same(settings: Any, told: str) -> None:
-    with pytest.raises(SettingError, match=told):
+def test_python_is_told_the_same(settings: Any, message: str) -> None:
+    with pytest.raises(SettingError, match=message):
         Policy(**settings)
 
 

@@ -294,7 +294,7 @@ class Odd(Own):
 
 
 @pytest.mark.parametrize(
-    ("network", "settings", "told"),
+    ("network", "settings", "message"),
     [
         (
             Odd("fails"),
@@ -321,9 +321,9 @@ class Odd(Own):
     ],
 )
 def test_an_own_network_that_does_not_behave_as_described_is_refused_at_once(
-    network: nn.Module, settings: Any, told: str
+    network: nn.Module, settings: Any, message: str
 ) -> None:
-    with pytest.raises(ModelError, match=told):
+    with pytest.raises(ModelError, match=message):
         DetectorSource(model=network, **{"trunk": "eyes", "head": "mind"} | settings).open(
             (3, 8, 8), 2, seed=0
         )

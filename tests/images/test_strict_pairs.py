@@ -105,15 +105,15 @@ def test_a_search_that_undoes_the_change_of_the_attribute_is_counted_loosely_onl
 def test_an_audit_counts_strictly_and_shows_the_loose_count_beside() -> None:
     from tests.audits.test_image_audit import judging_by, pictures
 
-    told = fp.audit_images(
+    body = fp.audit_images(
         pictures(), judging_by(1.0, 0.3), "gender", controls=False, repair=False, step=0.6
     ).to_dict()
-    by_method = {one["method"]: one for one in told["generation"]}
+    by_method = {one["method"]: one for one in body["generation"]}
     assert all(one["idis"] < one["loose"]["idis"] for one in by_method.values())
     best = max(by_method.values(), key=lambda one: (one["idis"], one["loose"]["idis"]))
-    assert f"turns {best['idis']} of" in told["verdict"] or best["idis"] == 0
-    assert str(best["loose"]["idis"]) in told["verdict"]
-    assert all(pair["head"][0] != pair["head"][1] for pair in told["pairs"])
+    assert f"turns {best['idis']} of" in body["verdict"] or best["idis"] == 0
+    assert str(best["loose"]["idis"]) in body["verdict"]
+    assert all(pair["head"][0] != pair["head"][1] for pair in body["pairs"])
 
 
 def counted(idis: int, samples: int = 20) -> dict[str, Any]:

@@ -169,13 +169,13 @@ def test_the_command_writes_json_and_a_page(tmp_path: Path) -> None:
         "from torch import nn\n\n\nclass Means(nn.Module):\n    def forward(self, x):\n"
         "        return x.mean(dim=(2, 3)) - 0.5\n"
     )
-    told = ask(
+    answer = ask(
         *("audit-embeddings", tmp_path / "people.npz", "--model", f"{tmp_path / 'code.py'}:Means"),
         *("--sensitive", "gender", "--threshold", "0.9", "--out", tmp_path / "out.json"),
         *("--report", tmp_path / "page.html"),
     )
-    assert told.code == 0, told.said
-    assert "false non-match rate" in told.out
+    assert answer.code == 0, answer.said
+    assert "false non-match rate" in answer.out
     body = json.loads((tmp_path / "out.json").read_text())
     assert body["groups"][0]["false_match"]["pairs"] == 20 * 19 // 2 * 16
     assert "<h1>" in (tmp_path / "page.html").read_text()

@@ -19,11 +19,11 @@ def test_the_answers_over_all_values_are_those_of_the_judge() -> None:
     domain = tiny_domain("gender", "race")
     model = TorchModel(planted(domain))
     for row in everybody(domain)[::17]:
-        told, allowed = sensitive_answers(domain, model, row)
+        answers, allowed = sensitive_answers(domain, model, row)
         verdict = judge(domain, model, row[None])
         assert allowed.all()
-        assert (len(set(told.labels.tolist())) > 1) == verdict.is_discriminatory[0]
-        own = told.labels[domain.own_value(row[None])[0]]
+        assert (len(set(answers.labels.tolist())) > 1) == verdict.is_discriminatory[0]
+        own = answers.labels[domain.own_value(row[None])[0]]
         assert own == verdict.label[0] == ask(model, row[None]).labels[0]
 
 

@@ -81,11 +81,11 @@ def test_the_document_of_a_black_box_says_what_is_known_of_it_and_nothing_else(m
     body = audited("forest", method).to_dict()
     assert json.loads(json.dumps(body, allow_nan=False)) == body
     assert body["interpretation"] is None
-    told = {
+    found = {
         name: body["model"][name]
         for name in ("network", "layers", "inputs", "outputs", "parameters", "trained_here")
     }
-    assert told == {
+    assert found == {
         "network": "RandomForestClassifier",
         "layers": [],
         "inputs": 20,

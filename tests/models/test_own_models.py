@@ -832,7 +832,7 @@ def test_a_column_with_a_slash_leads_to_no_other_folder() -> None:
     )
     (folder,) = Path("runs").iterdir()
     assert folder.name == "odd [bold] name-..-sex"
-    told = run(
+    shown = run(
         "domain", "odd [bold] name.csv", "--label", "granted", "--sensitive", "../sex"
     ).output
-    assert "fairprobe audit 'odd [bold] name.csv' --sensitive ../sex --domain domain.toml" in told
+    assert "fairprobe audit 'odd [bold] name.csv' --sensitive ../sex --domain domain.toml" in shown

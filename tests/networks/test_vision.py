@@ -94,12 +94,12 @@ def test_images_that_are_too_small_are_refused(shape: tuple[int, int, int], clas
 @pytest.mark.parametrize("build", [vgg, resnet])
 def test_training_learns_and_the_same_seed_gives_the_same_weights(build: Network) -> None:
     images, labels = halves()
-    state, threads, told = torch.random.get_rng_state(), torch.get_num_threads(), []
+    state, threads, steps = torch.random.get_rng_state(), torch.get_num_threads(), []
     networks = []
     for seed in (3, 3, 4):
         network = build(SMALL, 2, seed=0)
         train_on_images(
-            network, images, labels, seed=seed, training=FEW, progress=lambda *at: told.append(at)
+            network, images, labels, seed=seed, training=FEW, progress=lambda *at: steps.append(at)
         )
         networks.append(network)
     one, same, other = (network.state_dict() for network in networks)
@@ -107,7 +107,7 @@ def test_training_learns_and_the_same_seed_gives_the_same_weights(build: Network
     assert not all(torch.equal(one[name], other[name]) for name in one)
     assert (labels_of(networks[0], images) == labels).mean() > 0.9
     assert not networks[0].training
-    assert told[:4] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert steps[:4] == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert torch.equal(torch.random.get_rng_state(), state)
     assert torch.get_num_threads() == threads
 

@@ -131,19 +131,19 @@ def test_what_it_learns_is_what_it_answers() -> None:
 
 def test_a_recognizer_is_trained_once_and_alike(tmp_path: Path) -> None:
     little = DetectorTraining(scenes=3, epochs=1)
-    told: list[tuple[int, int]] = []
+    steps: list[tuple[int, int]] = []
     first = drawn_detector(
         training=little,
         folder=tmp_path / "cache",
-        progress=lambda done, of: told.append((done, of)),
+        progress=lambda done, of: steps.append((done, of)),
     )
-    assert told == [(1, 1)]
+    assert steps == [(1, 1)]
     again = drawn_detector(
         training=little,
         folder=tmp_path / "cache",
-        progress=lambda done, of: told.append((done, of)),
+        progress=lambda done, of: steps.append((done, of)),
     )
-    assert told == [(1, 1)]
+    assert steps == [(1, 1)]
     anew = drawn_detector(training=little, folder=tmp_path / "other")
     assert first.identity == again.identity == anew.identity
     assert (

@@ -237,10 +237,10 @@ def test_a_folder_that_cannot_be_used_is_an_error(lab: Lab) -> None:
 def test_what_is_done_is_not_done_again(lab: Lab) -> None:
     first = lab.run(*squares_and_sum(lab))
     calls = lab.calls()
-    told: list[JobProgress] = []
-    assert lab.run(*squares_and_sum(lab), progress=told.append) == first
+    reports: list[JobProgress] = []
+    assert lab.run(*squares_and_sum(lab), progress=reports.append) == first
     assert lab.calls() == calls
-    assert told == [JobProgress(done=3, total=3, failed=0, running=(), reused=3)]
+    assert reports == [JobProgress(done=3, total=3, failed=0, running=(), reused=3)]
 
 
 def test_what_a_killed_run_left_half_written_is_gone_after_the_next_start(lab: Lab) -> None:

@@ -91,7 +91,7 @@ def test_what_the_table_suggests_is_named_though_it_is_not_used() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_coupled() -> None:
-    assert counterparts.told(typed(repaired())) == []
+    assert counterparts.sentences(typed(repaired())) == []
     assert "bare" not in render(typed(document()))
 
 
@@ -99,9 +99,9 @@ def test_many_categories_are_not_all_named() -> None:
     body = twins()
     coupling = body["counterparts"]["couplings"][0]
     coupling["roles"] = [{"Female": f"f{n}", "Male": f"m{n}"} for n in range(9)]
-    told = " ".join(counterparts.told(typed(body)))
-    assert "f5 ↔ m5, 3 more) with gender" in told
-    assert "people with a coupled category" in told
+    text = " ".join(counterparts.sentences(typed(body)))
+    assert "f5 ↔ m5, 3 more) with gender" in text
+    assert "people with a coupled category" in text
 
 
 def test_the_python_of_a_bare_run_asks_for_bare_counterparts() -> None:

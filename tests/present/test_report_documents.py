@@ -793,17 +793,17 @@ def repaired() -> Document:
 def refused() -> Document:
     """A repair that did harm, and lost most of its controls and its curve."""
     body = repaired()
-    told = body["repair"]
-    told |= {
+    proof = body["repair"]
+    proof |= {
         "accepted": False,
         "reasons": ["The accuracy falls by 7.9 points; at most 1.5 are allowed."],
         "verdict": repair_verdict("refused"),
         "controls": {},
         "curve": [],
     }
-    told["after"] = measured(0.7612, 0.0461, 0.9101, None)
-    told["after"]["others"][0]["dm_rs"] = rate(2500, 10000, 0.245, 0.255)
-    told["change"] = {"accuracy": -0.0791, "dm_rs": 0.0199}
+    proof["after"] = measured(0.7612, 0.0461, 0.9101, None)
+    proof["after"]["others"][0]["dm_rs"] = rate(2500, 10000, 0.245, 0.255)
+    proof["change"] = {"accuracy": -0.0791, "dm_rs": 0.0199}
     return body
 
 
@@ -812,21 +812,21 @@ def collapsed() -> Document:
     it.
     """
     body = constant() | {"repair": repair()}
-    told = body["repair"]
-    told |= {
+    proof = body["repair"]
+    proof |= {
         "forced": True,
         "reasons": ["It gives everybody the same answer.", "IFR_b says nothing then."],
         "verdict": repair_verdict("refused"),
     }
-    for each in (told["before"], *told["controls"].values()):
+    for each in (proof["before"], *proof["controls"].values()):
         each["others"] = []
-    told["after"] = measured(0.7586, 0.0, 1.0, 1.0) | {
+    proof["after"] = measured(0.7586, 0.0, 1.0, 1.0) | {
         "is_constant": True,
         "others": [],
         "auc": None,
     }
-    told["change"] = {"accuracy": -0.0817, "dm_rs": -1.0}
-    told["curve"] = [point(20, 0.7586, None, is_constant=True, is_chosen=True)]
+    proof["change"] = {"accuracy": -0.0817, "dm_rs": -1.0}
+    proof["curve"] = [point(20, 0.7586, None, is_constant=True, is_chosen=True)]
     return body
 
 

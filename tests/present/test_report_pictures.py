@@ -635,7 +635,7 @@ def test_only_pictures_that_the_page_holds_are_shown(text: Any) -> None:
 
 def test_the_scenes_page_tells_all_that_was_measured() -> None:
     text = words(rendered(scenes))
-    for told in (
+    for message in (
         "Failed more than other classes, at Argus: bicycle",
         "Above the mean, but perhaps by chance: bus",
         "31.0 % 26.0 % to 36.0 %",  # rate and interval of the class
@@ -660,7 +660,7 @@ def test_the_scenes_page_tells_all_that_was_measured() -> None:
         "fairprobe scenes streets --detector argus.onnx",
         "yes",
     ):
-        assert told in text, told
+        assert message in text, message
 
 
 def test_lost_new_and_expected_detections_are_told_apart() -> None:
@@ -752,7 +752,7 @@ def one_mutation() -> Document:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (no_control, "There is no in-painting control here"),
         (nothing_unfair, "No class was shown to fail more than the others"),
@@ -763,10 +763,10 @@ def one_mutation() -> Document:
     ],
 )
 def test_scenes_documents_with_less_in_them_are_shown_too(
-    make: Callable[[], Document], told: str
+    make: Callable[[], Document], message: str
 ) -> None:
     page = Page(scenes_page(make()))
-    assert told in page.text
+    assert message in page.text
     assert page.open == []
 
 
@@ -790,7 +790,7 @@ def test_rates_may_be_negative_or_more_than_all() -> None:
 
 def test_the_images_page_tells_all_that_was_measured() -> None:
     text = words(rendered(images))
-    for told in (
+    for message in (
         "faces32, 1,400 faces and 1,401 without a face, 33 × 32 pixels",
         "Verdicts change, but mostly where no other network sees gender change",
         "97.0 % 95 % interval 93.0 % to 100 %",
@@ -820,7 +820,7 @@ def test_the_images_page_tells_all_that_was_measured() -> None:
         "b.png is grey.",
         "max iter 20",
     ):
-        assert told in text, told
+        assert message in text, message
 
 
 def test_small_pictures_keep_their_pixels() -> None:
@@ -830,7 +830,7 @@ def test_small_pictures_keep_their_pixels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shuffled", "seen", "told"),
+    ("shuffled", "seen", "message"),
     [
         (207, 200, "Verdicts change, but as often with a change that is not about gender"),
         (100, 23, "Verdicts change, but mostly where no other network sees gender change"),
@@ -838,7 +838,7 @@ def test_small_pictures_keep_their_pixels() -> None:
     ],
 )
 def test_the_headline_says_no_more_than_the_controls_allow(
-    shuffled: int, seen: int, told: str
+    shuffled: int, seen: int, message: str
 ) -> None:
     body = changed(images, pairs=[], interpretation=None, repair=None)
     control = search("adf", "ADF", shuffled)
@@ -846,7 +846,7 @@ def test_the_headline_says_no_more_than_the_controls_allow(
         name: control[name] for name in body["generation"][0]["controls"]["shuffled_labels"]
     }
     body["generation"][0]["seen_by_independent"] = share(seen, 215)
-    assert told in Page(render_images(body)).text
+    assert message in Page(render_images(body)).text
 
 
 def interrupted_early() -> Document:
@@ -899,7 +899,7 @@ def many_layers() -> Document:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (interrupted_early, "It ended while the network was interpreted."),
         (interrupted_early, "No control was run."),
@@ -913,10 +913,10 @@ def many_layers() -> Document:
     ],
 )
 def test_images_documents_with_less_or_more_in_them_are_shown_too(
-    make: Callable[[], Document], told: str
+    make: Callable[[], Document], message: str
 ) -> None:
     page = Page(render_images(make()))
-    assert told in page.text
+    assert message in page.text
     assert page.open == []
 
 

@@ -171,12 +171,12 @@ def test_the_changes_are_worked_out_once(proof: Proof) -> None:
 
 
 def test_settings_within_settings_are_kept_and_the_dial_stands_apart(proof: Proof) -> None:
-    told = repair_document(replace(proof, repair=Retrain(share=0.2, budget=Budget(seeds=7))))
-    assert told["dial"]["value"] == 0.2
-    assert "share" not in told["settings"]
-    assert "start" not in told["settings"]
-    assert told["settings"]["budget"]["seeds"] == 7
-    assert told["settings"]["training"]["optimizer"] == "adam"
+    body = repair_document(replace(proof, repair=Retrain(share=0.2, budget=Budget(seeds=7))))
+    assert body["dial"]["value"] == 0.2
+    assert "share" not in body["settings"]
+    assert "start" not in body["settings"]
+    assert body["settings"]["budget"]["seeds"] == 7
+    assert body["settings"]["training"]["optimizer"] == "adam"
 
 
 def test_a_real_proof_is_shown(proof: Proof) -> None:
@@ -244,8 +244,8 @@ REASONS = {
 def test_the_headline_is_a_sentence(words: str) -> None:
     accepted, reasons = REASONS[words]
     verdict = repair_verdict("refused" if reasons else "accepted")
-    told = {"accepted": accepted, "forced": accepted, "reasons": reasons, "verdict": verdict}
-    assert repair_sentences.headline(from_dict(repair() | told, RepairDocument)) == words
+    body = {"accepted": accepted, "forced": accepted, "reasons": reasons, "verdict": verdict}
+    assert repair_sentences.headline(from_dict(repair() | body, RepairDocument)) == words
 
 
 def test_an_undecided_repair_says_so_with_its_doubts() -> None:

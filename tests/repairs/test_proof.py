@@ -194,21 +194,21 @@ def test_before_and_after_are_what_the_metrics_say_of_the_people_held_out(
 ) -> None:
     data, model = biased
     test = data.split(0).test
-    for network, told in ((model, accepted.before), (accepted.model, accepted.after)):
+    for network, measured in ((model, accepted.before), (accepted.model, accepted.after)):
         people = fairness(data, network, test)
-        assert (told.accuracy, told.f1, told.mcc, told.selected) == (
+        assert (measured.accuracy, measured.f1, measured.mcc, measured.selected) == (
             people.accuracy,
             people.scores["f1"],
             people.scores["mcc"],
             people.selected,
         )
-        assert (told.ifr_b, told.ifr_p) == (people.individual.b, people.individual.p)
-        assert (told.dp, told.eo) == (people.groups[0].dp, people.groups[0].eo)
-        assert told.dm_rs == dm_rs(
+        assert (measured.ifr_b, measured.ifr_p) == (people.individual.b, people.individual.p)
+        assert (measured.dp, measured.eo) == (people.groups[0].dp, people.groups[0].eo)
+        assert measured.dm_rs == dm_rs(
             data.domain, network, rng=np.random.default_rng([0, 0]), samples=2000
         )
         other = data.with_sensitive("race").domain
-        assert told.others[0].dm_rs == dm_rs(
+        assert measured.others[0].dm_rs == dm_rs(
             other, network, rng=np.random.default_rng([0, 0]), samples=2000
         )
 
@@ -339,12 +339,12 @@ def test_random_points_are_people_who_are_not_discriminated_against_labelled_by_
 def test_the_controls_are_trained_as_the_repair_is(biased: tuple[Dataset, TorchModel]) -> None:
     data, model = biased
     repair = Counterfactual(training=replace(SHORT, epochs=2))
-    told: list[tuple[str, int]] = []
-    trainer = Trainer(model, data, 0, lambda stage, _, total, __: told.append((stage, total)))
+    stages: list[tuple[str, int]] = []
+    trainer = Trainer(model, data, 0, lambda stage, _, total, __: stages.append((stage, total)))
     for name in ("blind", "retrained", "random points"):
         network = trainer.control(repair, name, 0)
         assert network is not model
-        assert told[-1] == (f"Control: {name}", 2)
+        assert stages[-1] == (f"Control: {name}", 2)
     again = repair.at(0.0)(model, data)
     mine, theirs = (
         trainer.control(repair, RETRAINED, 0).module.state_dict(),

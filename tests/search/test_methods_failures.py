@@ -52,10 +52,10 @@ def small(name: str, variant: str | None, domain: Domain, model: TorchModel, x: 
 def test_an_interrupt_keeps_what_each_method_has_found(name: str, variant: str | None) -> None:
     domain = tiny_domain()
     model, x = TorchModel(planted(domain)), everybody(domain)
-    told: list[int] = []
+    counts: list[int] = []
 
     def impatient(at: Progress) -> None:
-        told.append(at.idis)
+        counts.append(at.idis)
         if at.idis:
             raise KeyboardInterrupt
 
@@ -68,7 +68,7 @@ def test_an_interrupt_keeps_what_each_method_has_found(name: str, variant: str |
         progress=impatient,
     )
     assert found.generation.stopped == "interrupted"
-    assert 0 < len(found) <= told[-1]
+    assert 0 < len(found) <= counts[-1]
 
 
 class Failing(TorchModel):

@@ -522,12 +522,12 @@ def test_a_planted_bias_is_found_where_it_was_planted_and_nowhere_else(method: s
     )
     cut = 7.25  # half of the greatest merit, 9 + 4 + 2, and a quarter
     guilty = x[(merit(domain, x) < cut) & (merit(domain, x) + 2 > cut)]
-    told, truth = (
+    reported, truth = (
         {tuple(row) for row in rows[:, [0, 2, 3]].tolist()} for rows in (found.x, guilty)
     )
-    assert told <= truth
+    assert reported <= truth
     assert (
-        len(told) > 10 if method == "symbgen" else told == truth
+        len(reported) > 10 if method == "symbgen" else reported == truth
     )  # SymbGen sees one side of each split, and only some splits
 
 

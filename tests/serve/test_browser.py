@@ -114,7 +114,9 @@ def page_of(browser: Any, server: Server, **options: Any) -> Iterator[Any]:
     context = browser.new_context(**options)
     page, wrong = context.new_page(), []
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda told: wrong.append(told.text) if told.type == "error" else None)
+    page.on(
+        "console", lambda message: wrong.append(message.text) if message.type == "error" else None
+    )
     page.goto(f"{server.address}/?token={TOKEN}")
     yield page
     context.close()

@@ -19,12 +19,12 @@ def test_the_decision_is_that_of_the_network_in_the_run(client: TestClient, runs
     outline, model = network_in(runs / "credit")
     findings = Findings.load(runs / "credit" / "findings.parquet", outline.domain)
     row = findings.x[2]
-    told = ask(model, row[None])
+    answers = ask(model, row[None])
     text = client.get("/what-if/credit?row=2").text
     shown = re.search(r'<p class="answer[^"]*">(\w+)', text)
     assert shown
-    assert shown[1] == outline.classes[told.labels[0]]
-    assert f"{percent(told.probabilities[0].max())} probable" in text
+    assert shown[1] == outline.classes[answers.labels[0]]
+    assert f"{percent(answers.probabilities[0].max())} probable" in text
     assert "The decision depends on gender" in text
     assert "hidden1" in text
 

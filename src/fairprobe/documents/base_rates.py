@@ -7,7 +7,7 @@ from fairprobe.documents.base import Count, Document, RateDocument
 
 class BaseRateRow(Document, frozen=True, kw_only=True):
     """How many people a group has, and how many of them have each label; of a very small group the
-    labels are not told.
+    labels are not given.
     """
 
     name: str

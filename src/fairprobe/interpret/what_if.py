@@ -131,8 +131,8 @@ def _steps(domain: Domain, row: Rows, rows: Rows) -> Floats:
 
 
 def _nearest(domain: Domain, model: Model, row: Rows, rows: Rows, label: int) -> Rows | None:
-    told = ask(model, rows)
-    flipped = rows[(told.labels != label) & told.is_sure]
+    answers = ask(model, rows)
+    flipped = rows[(answers.labels != label) & answers.is_sure]
     if len(flipped) == 0:
         return None
     nearest: Rows = flipped[_steps(domain, row, flipped).argmin()]
@@ -162,6 +162,6 @@ def _drawn_back(domain: Domain, model: Model, row: Rows, best: Rows, tried: int)
             )
             near, far = (near, middle) if holds else (middle, far)
         best[column] = far
-    told = ask(model, best[None])
+    answers = ask(model, best[None])
     changed = tuple(domain.names[column] for column in np.flatnonzero(best != row))
-    return Flip(best, changed, new, told.probabilities[0], tried)
+    return Flip(best, changed, new, answers.probabilities[0], tried)

@@ -37,19 +37,19 @@ def definition(document: TableMeasurements) -> str:
     )
 
 
-def told(document: TableDocument) -> list[str]:
+def sentences(document: TableDocument) -> list[str]:
     """What changes along, how many people that concerns, and what bare counterparts and twins each
     find among the people in the data.
     """
     used = document.counterparts
-    told = [_coupling(each) for each in used.couplings]
-    told += [] if used.both is None else _both(document, used.both)
+    parts = [_coupling(each) for each in used.couplings]
+    parts += [] if used.both is None else _both(document, used.both)
     if used.suggested:
-        told.append(
+        parts.append(
             f"The table suggests that this changes along as well: {listed(used.suggested)}. The"
             " evidence is too weak to assume it; domain.toml has the counts, and how to declare it."
         )
-    return told
+    return parts
 
 
 def no_counterpart(document: TableDocument | ScoresDocument) -> str:

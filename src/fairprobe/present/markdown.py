@@ -394,7 +394,7 @@ def _affected(document: TableDocument) -> list[str]:
         "### Who is affected most",
         escaped(f"{sentences.affected(document)} {sentences.advantage(document)}"),
         *map(escaped, filter(None, [counterparts.no_counterpart(document)])),
-        *map(escaped, counterparts.told(document)),
+        *map(escaped, counterparts.sentences(document)),
     ]
     if people.hits == 0:
         return blocks

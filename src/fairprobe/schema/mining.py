@@ -317,7 +317,7 @@ def _implied(one: Attribute, other: Attribute, codes: Rows) -> Iterator[Implicat
         for category, implied in rules.items():
             both = converse.get(implied) == category
             if both and attribute is other:
-                continue  # told already
+                continue  # already listed
             support, hits = counted[category].sum(), counted[category, implied]
             yield Implication(
                 attribute.name,

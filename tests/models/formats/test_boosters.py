@@ -154,7 +154,7 @@ def test_the_binary_form_says_the_same_as_json(tmp_path: Path) -> None:
     theirs = json.loads((tmp_path / "model.json").read_text())
     assert ours["learner"]["objective"] == theirs["learner"]["objective"]
     first, second = (
-        told["learner"]["gradient_booster"]["model"]["trees"][0] for told in (ours, theirs)
+        booster["learner"]["gradient_booster"]["model"]["trees"][0] for booster in (ours, theirs)
     )
     np.testing.assert_allclose(
         first["split_conditions"], second["split_conditions"], rtol=1e-6, atol=1e-30
@@ -241,12 +241,12 @@ def test_a_missing_file_a_folder_and_an_empty_file_are_told_apart(
     opener: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     (tmp_path / "empty").touch()
-    for path, told in (
+    for path, message in (
         (tmp_path / "none", "No such file"),
         (tmp_path, "is a folder"),
         (tmp_path / "empty", "is empty"),
     ):
-        with pytest.raises(FairprobeError, match=told):
+        with pytest.raises(FairprobeError, match=message):
             opener(path)
 
 
@@ -295,9 +295,9 @@ TREE_DAMAGE: list[tuple[str, int, int]] = [
 def test_xgboost_trees_that_lead_nowhere_are_refused(
     field: str, at: int, value: int, tmp_path: Path
 ) -> None:
-    told = json.loads(bytes(xgb().fit(ARRAY, BINARY).get_booster().save_raw("json")))
-    told["learner"]["gradient_booster"]["model"]["trees"][0][field][at] = value
-    (tmp_path / "model.json").write_text(json.dumps(told))
+    booster = json.loads(bytes(xgb().fit(ARRAY, BINARY).get_booster().save_raw("json")))
+    booster["learner"]["gradient_booster"]["model"]["trees"][0][field][at] = value
+    (tmp_path / "model.json").write_text(json.dumps(booster))
     with pytest.raises(ModelError, match="tree 0 has nodes that lead nowhere"):
         open_xgboost(tmp_path / "model.json")
 
@@ -319,9 +319,9 @@ def test_xgboost_trees_that_belong_to_no_class_or_round_are_refused(
     field: str, value: Any, said: str, tmp_path: Path
 ) -> None:
     """The library's own reader ends the process."""
-    told = json.loads(bytes(xgb().fit(ARRAY, BINARY).get_booster().save_raw("json")))
-    told["learner"]["gradient_booster"]["model"][field] = value
-    (tmp_path / "model.json").write_text(json.dumps(told))
+    booster = json.loads(bytes(xgb().fit(ARRAY, BINARY).get_booster().save_raw("json")))
+    booster["learner"]["gradient_booster"]["model"][field] = value
+    (tmp_path / "model.json").write_text(json.dumps(booster))
     with pytest.raises(ModelError, match=f"its 4 trees .*{said}"):
         open_xgboost(tmp_path / "model.json")
 
@@ -330,10 +330,10 @@ def test_xgboost_trees_with_wrong_numbers_lists_or_sizes_are_refused(tmp_path: P
     whole = bytes(xgb(booster="dart").fit(ARRAY, BINARY).get_booster().save_raw("json"))
 
     def refuses(change: Callable[[Any, Any], object], said: str) -> None:
-        told = json.loads(whole)
-        booster = told["learner"]["gradient_booster"]
-        change(told["learner"]["learner_model_param"], booster)
-        (tmp_path / "model.json").write_text(json.dumps(told))
+        content = json.loads(whole)
+        booster = content["learner"]["gradient_booster"]
+        change(content["learner"]["learner_model_param"], booster)
+        (tmp_path / "model.json").write_text(json.dumps(content))
         with pytest.raises(ModelError, match=said):
             open_xgboost(tmp_path / "model.json")
 
@@ -354,19 +354,19 @@ def test_xgboost_trees_that_ask_for_impossible_categories_are_refused(
     category: int, tmp_path: Path
 ) -> None:
     model = xgb(enable_categorical=True, max_cat_to_onehot=1).fit(CATEGORICAL, BINARY)
-    told = json.loads(bytes(model.get_booster().save_raw("json")))
-    tree = told["learner"]["gradient_booster"]["model"]["trees"][0]
+    booster = json.loads(bytes(model.get_booster().save_raw("json")))
+    tree = booster["learner"]["gradient_booster"]["model"]["trees"][0]
     tree["categories"][0] = category
-    (tmp_path / "model.json").write_text(json.dumps(told))
+    (tmp_path / "model.json").write_text(json.dumps(booster))
     with pytest.raises(ModelError, match="tree 0 has nodes that lead nowhere"):
         open_xgboost(tmp_path / "model.json")
 
 
 def test_linear_xgboost_with_missing_weights_is_refused(tmp_path: Path) -> None:
     model = xgboost.XGBClassifier(booster="gblinear", n_estimators=2, n_jobs=1)
-    told = json.loads(bytes(model.fit(ARRAY, BINARY).get_booster().save_raw("json")))
-    told["learner"]["gradient_booster"]["model"]["weights"].pop()
-    (tmp_path / "model.json").write_text(json.dumps(told))
+    content = json.loads(bytes(model.fit(ARRAY, BINARY).get_booster().save_raw("json")))
+    content["learner"]["gradient_booster"]["model"]["weights"].pop()
+    (tmp_path / "model.json").write_text(json.dumps(content))
     with pytest.raises(ModelError, match="does not have 3 weights for each class"):
         open_xgboost(tmp_path / "model.json")
 
@@ -406,12 +406,14 @@ TEXT_DAMAGE: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "told"), TEXT_DAMAGE)
-def test_damaged_lightgbm_files_are_refused(old: str, new: str, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("old", "new", "message"), TEXT_DAMAGE)
+def test_damaged_lightgbm_files_are_refused(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
     text = lgbm().fit(CATEGORICAL, BINARY).booster_.model_to_string()
     assert old in text
     (tmp_path / "model.txt").write_text(text.replace(old, new))
-    with pytest.raises(ModelError, match=told):
+    with pytest.raises(ModelError, match=message):
         open_lightgbm(tmp_path / "model.txt")
 
 

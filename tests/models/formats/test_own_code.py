@@ -271,12 +271,12 @@ WEIGHTS: list[tuple[str, Callable[[Path], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "write", "told"), WEIGHTS)
+@pytest.mark.parametrize(("name", "write", "message"), WEIGHTS)
 def test_weights_that_do_not_fit_are_refused_by_name(
-    name: str, write: Callable[[Path], object], told: str, code: Path
+    name: str, write: Callable[[Path], object], message: str, code: Path
 ) -> None:
     write(code / name)
-    with pytest.raises(FairprobeError, match=told):
+    with pytest.raises(FairprobeError, match=message):
         open_own("mine:ready", weights=code / name)
 
 
@@ -328,11 +328,11 @@ MISTAKES: list[tuple[str, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("spec", "kind", "told"), MISTAKES, ids=[case[0] for case in MISTAKES])
+@pytest.mark.parametrize(("spec", "kind", "message"), MISTAKES, ids=[case[0] for case in MISTAKES])
 def test_mistakes_in_a_name_are_told_in_a_sentence(
-    spec: str, kind: type[Exception], told: str, code: Path
+    spec: str, kind: type[Exception], message: str, code: Path
 ) -> None:
-    with pytest.raises(kind, match=told) as caught:
+    with pytest.raises(kind, match=message) as caught:
         open_own(spec)
     assert "\n" not in str(caught.value)
 
@@ -379,7 +379,7 @@ def test_an_encoder_is_a_function_or_a_transformer_or_what_makes_one(code: Path)
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("two", "function of one DataFrame"),
         ("number", "of type int"),
@@ -387,21 +387,21 @@ def test_an_encoder_is_a_function_or_a_transformer_or_what_makes_one(code: Path)
         ("StandardScaler", "not been fitted"),
     ],
 )
-def test_what_is_no_encoder_is_refused(name: str, told: str, code: Path) -> None:
-    with pytest.raises(ModelError, match=told):
+def test_what_is_no_encoder_is_refused(name: str, message: str, code: Path) -> None:
+    with pytest.raises(ModelError, match=message):
         own_encoder(f"mine:{name}")
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("flat", r"returned shape \(2,\)"),
         ("wordy", "must turn every column into numbers"),
         ("broken", "ZeroDivisionError"),
     ],
 )
-def test_encoders_that_make_no_table_are_told(name: str, told: str, code: Path) -> None:
-    with pytest.raises(ModelError, match=told):
+def test_encoders_that_make_no_table_are_told(name: str, message: str, code: Path) -> None:
+    with pytest.raises(ModelError, match=message):
         own_encoder(f"mine:{name}")(FRAME)
 
 

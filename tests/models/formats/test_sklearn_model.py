@@ -336,12 +336,12 @@ UNUSABLE: list[tuple[str, Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("make", "told"), [case[1:] for case in UNUSABLE], ids=[case[0] for case in UNUSABLE]
+    ("make", "message"), [case[1:] for case in UNUSABLE], ids=[case[0] for case in UNUSABLE]
 )
 def test_what_is_no_fitted_classifier_is_refused_with_advice(
-    make: Callable[[], Any], told: str
+    make: Callable[[], Any], message: str
 ) -> None:
-    with pytest.raises(ModelError, match=told):
+    with pytest.raises(ModelError, match=message):
         open_estimator(make())
 
 
@@ -523,9 +523,9 @@ MALFORMED: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_malformed_skops_files_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
-    content, told = MALFORMED[name]
+    content, message = MALFORMED[name]
     (tmp_path / "model.skops").write_bytes(content)
-    with pytest.raises(FairprobeError, match=told) as caught:
+    with pytest.raises(FairprobeError, match=message) as caught:
         open_skops(tmp_path / "model.skops")
     assert "\n" not in str(caught.value)
 

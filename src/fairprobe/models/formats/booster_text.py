@@ -138,8 +138,8 @@ def checked_lightgbm(text: str) -> LightGBMText:
     objective = head.get("objective", "")
     if not re.fullmatch(r"[a-z_]*( [a-z_]+:[\w.+-]+)*( sqrt)?", objective):
         raise ValueError("its objective cannot be read")
-    told = dict(word.split(":") for word in objective.split() if ":" in word)
-    classes = int(told.get("num_class", 1)) if objective else per_round
+    settings = dict(word.split(":") for word in objective.split() if ":" in word)
+    classes = int(settings.get("num_class", 1)) if objective else per_round
     if not int(head["num_class"]) == per_round == classes or classes > MOST_CLASSES:
         raise ValueError("it contradicts itself about the number of its classes")
     lines = ["tree", *(f"{name}={head[name]}" for name in ("version", "label_index"))]
