@@ -32,7 +32,7 @@ from fairprobe.arrays import Rows
 from fairprobe.audits import Audit
 from fairprobe.audits.models import as_model
 from fairprobe.audits.partial import possible_people, prepare
-from fairprobe.audits.table import streams
+from fairprobe.audits.stages import streams
 from fairprobe.cli import app
 from fairprobe.cli import check as command
 from fairprobe.cli.common import Interrupts

@@ -4,7 +4,8 @@ from fairprobe.audits.base import AuditResult, OnStage, RunFolder, Stages
 from fairprobe.audits.models import NETWORKS, train, train_amounts
 from fairprobe.audits.repaired import repair, repair_run
 from fairprobe.audits.scores import ScoreAudit, audit_scores
-from fairprobe.audits.table import Audit, audit, check_settings, save
+from fairprobe.audits.stages import check_settings
+from fairprobe.audits.table import Audit, audit, save
 
 __all__ = [
     "NETWORKS",

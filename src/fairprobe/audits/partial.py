@@ -14,7 +14,7 @@ from fairprobe.arrays import Rows
 from fairprobe.audits.base import check_seed
 from fairprobe.audits.models import as_model, check_classes, name_of
 from fairprobe.audits.number_documents import rate_document
-from fairprobe.audits.table import streams
+from fairprobe.audits.stages import streams
 from fairprobe.audits.table_document import (
     decision_document,
     fairness_document,

@@ -14,7 +14,8 @@ from fairprobe.audits.post_hoc import repair_post_hoc
 from fairprobe.audits.resume import check_repair
 from fairprobe.audits.score_repair import repair_scores
 from fairprobe.audits.scores import ScoreAudit
-from fairprobe.audits.table import AUTO, Audit, audit
+from fairprobe.audits.stages import AUTO
+from fairprobe.audits.table import Audit, audit
 from fairprobe.audits.written import written
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ScoresDocument, read_repairable_run

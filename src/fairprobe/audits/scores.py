@@ -5,56 +5,34 @@ with the measures of `metrics/scores.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
-from fairprobe import networks
 from fairprobe.arrays import Mask
-from fairprobe.audits.base import AuditResult, OnStage, Write
-from fairprobe.audits.confirm import confirmed
+from fairprobe.audits.base import OnStage
 from fairprobe.audits.mlflow_log import log_to_mlflow
 from fairprobe.audits.models import PROBED, as_model
-from fairprobe.audits.resume import search_checkpoint
 from fairprobe.audits.score_document import scores_document
-from fairprobe.audits.table import (
+from fairprobe.audits.stages import (
     AUTO,
+    PeopleAudit,
+    Stages,
     check_data,
     check_settings,
     chosen_method,
-    measure_plausible,
+    method_of,
     settled,
-    streams,
-    with_findings,
-    within_stage,
 )
-from fairprobe.audits.written import WrittenModel
-from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ScoresDocument
 from fairprobe.documents.scores import ScoreRepairDocument
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings, check_names
-from fairprobe.interpret import NeuronBias
-from fairprobe.judgement import Verdict, judge
-from fairprobe.metrics import (
-    Pair,
-    People,
-    Rate,
-    Twins,
-    cells,
-    compare_counterparts,
-    dm_rs,
-    seed_distance,
-    spread,
-    striking_pairs,
-)
-from fairprobe.metrics import people as people_in_data
-from fairprobe.metrics.plausible import Plausible
+from fairprobe.judgement import Verdict
 from fairprobe.metrics.scores import (
     AmountQuality,
     Change,
@@ -63,17 +41,14 @@ from fairprobe.metrics.scores import (
     change_of,
     scored_groups,
 )
-from fairprobe.models import Model, ScoreModel, Tolerance, one_thread
+from fairprobe.models import Model, ScoreModel, Tolerance, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.present.notebook import score_figure
 from fairprobe.repairs.amounts import AmountProof
-from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
-from fairprobe.schema.domain import Outside
 from fairprobe.schema.twins import CounterpartKind
-from fairprobe.search import Budget, Method, Progress, choose_seeds, search
-from fairprobe.search.catalogue import METHODS, method_named
+from fairprobe.search import Budget, Method
+from fairprobe.search.catalogue import METHODS
 from fairprobe.search.elsewhere import check_workers
-from fairprobe.versions import versions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,40 +58,24 @@ DEFAULT = Tolerance(0.1, "sd")
 STEADY = 1e-3  # standard deviations by which the answer to the same row may differ
 
 
-@dataclass(frozen=True, repr=False)
-class ScoreAudit(AuditResult[ScoresDocument]):
+@dataclass(frozen=True, repr=False, kw_only=True)
+class ScoreAudit(PeopleAudit[ScoresDocument]):
     """The evidence: what was measured, on what, with which seed."""
 
-    data: Dataset
     model: ScoreModel
-    method: Method
-    seed: int
-    created: str
     is_default: bool  # nobody named a tolerance
     median: float
-    is_constant: bool
-    outside: Outside
     change: Change
     plausible_change: Change | None
-    dm_rs: Rate
-    people: People
-    twins: Twins
-    plausible: Plausible | None
-    no_plausible: str
-    searched_people: Literal["plausible", "possible"]
-    findings: Findings
-    spread: float | None
-    cells: float | None
-    distance: float | None
-    pairs: list[Pair]
     largest_found: float | None
     groups: tuple[ScoredGroups, ...]
     quality: AmountQuality | None
-    versions: dict[str, str]
-    refuted: int | None = None
-    interpretation: NeuronBias | None = None
     repair: AmountProof | None = None
-    written: WrittenModel | None = None
+
+    @property
+    def own_network(self) -> TorchModel | None:
+        """The network within the model, to keep with the run."""
+        return self.model.network
 
     @property
     def repair_document(self) -> ScoreRepairDocument | None:
@@ -129,25 +88,6 @@ class ScoreAudit(AuditResult[ScoresDocument]):
     def document(self) -> ScoresDocument:
         """All of it as a typed document."""
         return scores_document(self)
-
-    def files(self) -> dict[str, Write]:
-        """The findings; the network, unless it is the user's own; the schema of the user's own
-        table.
-        """
-        files: dict[str, Write] = {FINDINGS: self._write_findings}
-        network, written = self.model.network, self.written
-        place = REFUSED if self.repair is not None and not self.repair.accepted else MODEL
-        if written is not None:
-            files[place] = written.save
-        elif network is not None and self.model.original is None:
-            files[place] = lambda path: networks.save(network, path)
-        if self.data.origin is not None:
-            files[DOMAIN] = lambda path: write_domain(self.data, path)
-        return files
-
-    def _write_findings(self, path: Path) -> None:
-        if self.findings.path != path:  # they may have been streamed there
-            self.findings.save(path)
 
     def plot(self) -> Figure:
         """The main numbers as a matplotlib figure: who is affected, and by how much answers
@@ -208,93 +148,50 @@ def audit_scores(
     check_names(domain, scored=True)
     if outside == "refuse":
         domain.require_inside(data.x, what=f"rows of '{data.name}'")
-    tell, rngs = progress or (lambda *_: None), streams(seed)
+    tell = progress or (lambda *_: None)
     _check_method(method)
     tell("Checking the model", 0, 1, "")
     scored = scored_model(as_model(model, data), data, tolerance)
-    among_plausible = people == "plausible" and len(data) >= FEWEST_ROWS
+    stages = Stages(coupled, data, counterparts, scored, samples, seed, tell)
     drawn: list[Verdict] = []
-    made, maker, no_plausible = measure_plausible(
-        data, scored, samples, seed, rngs["people"], tell, drawn.append
-    )
-    among = maker if among_plausible else None
-    chosen = chosen_method(method, scored, has_layers=False, makes_people=among is not None)
+    made, maker, no_plausible = stages.make_people(drawn.append)
+    among_plausible = people == "plausible" and len(data) >= FEWEST_ROWS and maker is not None
+    chosen = chosen_method(method, scored, has_layers=False, makes_people=among_plausible)
     own, budget = settled(chosen, settings, budget or Budget())
-    how = (
-        method_named(chosen, variant, bias=None, x=data.x, **own)
-        if isinstance(chosen, str)
-        else chosen
-    )
+    how = method_of(chosen, variant, None, data.x, own)
     test = data.split(seed).test
     with one_thread():
-        common = dm_rs(
-            domain,
-            scored,
-            rng=rngs["domain"],
-            samples=samples,
-            progress=within_stage("Sampling the domain", tell),
-        )
-        tell("Asking for everybody in the data", 0, 1, "")
-        verdict = judge(domain, scored, data.x[domain.comparable(data.x)])
-        affected = people_in_data(domain, scored, data.x, favourable=1, verdict=verdict, seed=seed)
-        twins = compare_counterparts(
-            coupled.domain, scored, data.x, verdict, in_use=counterparts == "twins"
-        )
-        twins = replace(twins, suggested=coupled.suggested_twins())
+        common, verdict, affected, twins = stages.ask_everybody(favourable=1)
         groups, quality = scored_groups(data, scored, test), amount_quality(data, scored, test)
         median = float(np.median(scored.amounts(data.x[test]))) if len(test) else 0.0
-        usual = data.x if among is None else data.x[among.is_plausible(data.x)]
-        seeds = choose_seeds(domain, usual, budget, rng=rngs["seeds"])
-
-    def watch(where: Progress) -> None:
-        tell("Searching", where.done, where.total, f"{where.idis:,} hits, {where.phase} phase")
-
-    findings = search(
-        domain,
-        scored,
+    findings, seeds, refuted = stages.search(
         how,
-        seeds,
         budget,
-        rng=rngs["search"],
-        people=among,
-        score=None if maker is None else maker.score,
-        progress=watch,
+        maker,
+        among_plausible=among_plausible,
+        people=people,
+        confirms=_confirms,
         save_to=findings_to,
         workers=workers,
         cluster=cluster,
-        checkpoint=search_checkpoint(checkpoint, data, scored, how, budget, seeds, seed, people),
-    )
-    findings, refuted = confirmed(
-        findings, scored.original, within_stage("Asking the model itself again", tell), _confirms
+        checkpoint=checkpoint,
     )
     return ScoreAudit(
-        data=data,
-        model=scored,
-        method=how,
-        seed=seed,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
         is_default=tolerance is None,
         median=median,
         is_constant=scored.scale == 0,
-        outside=domain.outside(data.x),
         change=change_of([verdict], scored.scale),
         plausible_change=change_of(drawn, scored.scale) if made is not None else None,
         dm_rs=common,
         people=affected,
         twins=twins,
-        plausible=with_findings(made, maker, scored, findings),
         no_plausible=no_plausible,
-        searched_people="possible" if among is None else "plausible",
-        findings=findings,
-        spread=spread(findings),
-        cells=cells(findings, seed=seed),
-        distance=seed_distance(findings, seeds) if how.origin == "seed" else None,
-        pairs=striking_pairs(findings, records=data.x, show_records=show_records),
+        searched_people="plausible" if among_plausible else "possible",
         largest_found=_largest(findings),
         groups=groups,
         quality=quality,
-        versions=versions("torch", "numpy"),
         refuted=refuted,
+        **stages.evidence(how, findings, seeds, made, maker, show_records=show_records),
     )
 
 
