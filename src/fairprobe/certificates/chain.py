@@ -195,16 +195,16 @@ class Chain:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything that the claim is about: weights, bounds, and what is sensitive."""
-        told = hashlib.sha256(repr((self.parts, self.sensitive, self.classes)).encode())
-        told.update(self.activation.encode())
+        sha = hashlib.sha256(repr((self.parts, self.sensitive, self.classes)).encode())
+        sha.update(self.activation.encode())
         for array in (self.first, self.start, self.shift):
-            told.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+            sha.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
         if self.allowed is not None:
-            told.update(repr(self.allowed.parts).encode() + self.allowed.table.tobytes())
+            sha.update(repr(self.allowed.parts).encode() + self.allowed.table.tobytes())
         for layer in self.layers:
-            told.update(f"{layer.weight.shape}{layer.activation}".encode())
-            told.update(np.ascontiguousarray(layer.weight).tobytes() + layer.bias.tobytes())
-        return told.hexdigest()
+            sha.update(f"{layer.weight.shape}{layer.activation}".encode())
+            sha.update(np.ascontiguousarray(layer.weight).tobytes() + layer.bias.tobytes())
+        return sha.hexdigest()
 
     # -- people ------------------------------------------------------------------------------------
 

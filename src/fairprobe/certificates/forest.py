@@ -123,15 +123,15 @@ class Forest:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything that the claim is about."""
-        told = hashlib.sha256(repr((self.sensitive, self.classes, self.tie)).encode())
+        sha = hashlib.sha256(repr((self.sensitive, self.classes, self.tie)).encode())
         for part in self.parts:
-            told.update(repr((part.name, part.low)).encode() + part.cell.tobytes())
-            told.update(b"" if part.breaks is None else part.breaks.tobytes())
+            sha.update(repr((part.name, part.low)).encode() + part.cell.tobytes())
+            sha.update(b"" if part.breaks is None else part.breaks.tobytes())
         if self.allowed is not None:
-            told.update(repr(self.allowed.parts).encode() + self.allowed.table.tobytes())
+            sha.update(repr(self.allowed.parts).encode() + self.allowed.table.tobytes())
         for array in (*self.inside, self.reach, self.tree, self.values, self.base):
-            told.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
-        return told.hexdigest()
+            sha.update(repr(array.shape).encode() + np.ascontiguousarray(array).tobytes())
+        return sha.hexdigest()
 
     def cases(self, domain: Domain, x: Rows) -> Ints:
         """(N, parts) the cells of rows."""

@@ -234,10 +234,10 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
         regions, proved = _regions(proof.search.chain, proof.search.boxes)
         boxes |= regions
     arrays = model | boxes
-    told = hashlib.sha256()
+    sha = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name] = np.ascontiguousarray(arrays[name])
-        told.update(f"{name}{array.dtype.str}{array.shape}".encode() + array.tobytes())
+        sha.update(f"{name}{array.dtype.str}{array.shape}".encode() + array.tobytes())
     meta |= {
         "format": FORMAT,
         "way": proof.way,
@@ -248,7 +248,7 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
         "constrained": [] if chain.allowed is None else list(chain.allowed.parts),
         "asked": (1 << 62) if proof.counts is None else proof.counts.asked,
         "network": chain.digest,
-        "sha256": told.hexdigest(),
+        "sha256": sha.hexdigest(),
         "arithmetic": "real numbers; bounds are widened by what float64 rounding can do",
         **(about or {}),
     }
