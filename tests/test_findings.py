@@ -254,6 +254,13 @@ def test_batches_together_are_the_whole_and_none_is_too_large(
     )
 
 
+def test_batches_of_a_wide_table_are_smaller(
+    found: Findings, domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairprobe.findings.CELLS", 3 * len(domain))
+    assert {batch.num_rows for batch in list(found.batches())[:-1]} == {3}
+
+
 def test_no_findings_are_saved_and_loaded_like_any(domain: Domain, tmp_path: Path) -> None:
     none = find(domain, bias=0.0)
     assert len(none) == 0

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 PHASES = ("global", "local")
 PROVENANCE = ("label", "label_other", "probability", "probability_other", "gap", "phase", "origin")
 PLAUSIBILITY = ("plausibility", "plausibility_other")
-BATCH = 262_144
+BATCH = 262_144  # pairs at once, and
+CELLS = 2**24  # numbers at once: fewer pairs of a wide table
 SCORED = {"probability": "answer", "probability_other": "answer_other", "gap": "change"}
 
 
@@ -80,8 +81,9 @@ class Findings:
         with reading(self.path):
             return int(pq.read_metadata(self.path).num_rows)
 
-    def batches(self, size: int = BATCH) -> Iterator[pa.RecordBatch]:
+    def batches(self, size: int | None = None) -> Iterator[pa.RecordBatch]:
         """All pairs, a batch at a time, so that memory stays flat."""
+        size = size or min(BATCH, max(1, CELLS // len(self.domain)))
         if self.table is not None:
             yield from self.table.to_batches(max_chunksize=size)
         else:
