@@ -511,7 +511,7 @@ def test_a_detector_that_cannot_be_retrained_is_audited_all_the_same() -> None:
         controls=False,
     ).to_dict()
     assert body["generation"][0]["idis"] > 0
-    assert body["messages"] == ["The detector could not be retrained. It has no weights to train."]
+    assert body["messages"] == ["The network could not be retrained. It has no weights to train."]
 
 
 def test_warn_about_a_detector_that_detects_nothing_or_has_its_classes_swapped() -> None:
@@ -621,7 +621,7 @@ def test_an_interrupt_keeps_what_was_found(
 
 def test_an_interrupt_before_anything_is_known_is_passed_on() -> None:
     with pytest.raises(KeyboardInterrupt):
-        fp.audit_images(pictures(), progress=stopping("Training the detector"))
+        fp.audit_images(pictures(), progress=stopping("Training the network"))
 
 
 @pytest.mark.parametrize("after", [0, 1])
@@ -711,8 +711,8 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_opened() -> None
         ({"iterations": 0}, "1 step or more"),
         ({"by": "pixel"}, "position or a channel"),
         ({"seed": -1}, "The seed must be"),
-        ({"model": "vgg17"}, "There is no detector 'vgg17'. Did you mean 'vgg16'"),
-        ({"trunk": "body"}, "needs a detector of your own"),
+        ({"model": "vgg17"}, "There is no network 'vgg17'. Did you mean 'vgg16'"),
+        ({"trunk": "body"}, "needs a network of your own"),
         ({"weights": "w.safetensors"}, "Weights need a trunk"),
     ]
     for given, words in cases:

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from torch import Tensor, nn
 
 import fairprobe as fp
 from fairprobe.audits.image_settings import Expected
-from fairprobe.audits.images import ImageAudit
 from fairprobe.audits.verify_images import verify_images
 from fairprobe.datasets.image_sets import ImageAttribute, ImageSet
 from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError
@@ -327,28 +327,42 @@ def test_a_detector_can_be_trained_by_sgd_as_in_the_paper() -> None:
     assert not torch.equal(first, second)
 
 
-def test_time_and_memory_are_forecast_in_the_right_size() -> None:
-    """What a run takes on this machine lies below, and not far below, what was said."""
-    from time import process_time
+def forecast_ratio(network: nn.Module | None, more: dict[str, Any]) -> float:
+    """The CPU time that was forecast, over what an audit takes after that."""
+    expected: list[Expected] = []
+    starts: list[float] = []
 
-    expected: list[tuple[Expected, float]] = []
-    audit: ImageAudit = fp.audit_images(
-        people(240),
-        resnet(),
-        "gender",
-        target="age",
-        faces=60,
-        iterations=10,
-        controls=False,
-        repair=False,
-        expect=lambda one: expected.append((one, process_time())),
-    )
-    said, start = expected[0]
-    taken = process_time() - start
-    assert taken / 20 < said.forecast.seconds
-    assert said.forecast.seconds < 40 * taken
-    assert said.forecast.bytes > audit.data.images.nbytes
-    assert said.forecast.batch == 64
+    def begin(one: Expected) -> None:
+        expected.append(one)
+        starts.append(process_time())
+
+    options: dict[str, Any] = {"target": "age", "faces": 30, "iterations": 10, "expect": begin}
+    audit = fp.audit_images(people(240), network, "gender", **options, **more)
+    found = expected[0].forecast
+    assert found.bytes > audit.data.images.nbytes
+    assert found.batch == 64
+    return found.seconds / (process_time() - starts[0])
+
+
+@pytest.mark.parametrize(
+    ("network", "more"),
+    [
+        (resnet, {"controls": False, "repair": False}),
+        (vit, {"repair": False}),
+        (lambda: None, {}),  # trained here, with controls and a repair
+    ],
+    ids=["resnet", "vit", "trained here"],
+)
+def test_time_is_forecast_within_a_factor_of_three(
+    network: Callable[[], nn.Module | None], more: dict[str, Any]
+) -> None:
+    """In CPU time of this process, which other processes hardly change; once in three is enough,
+    since a trial takes only milliseconds.
+    """
+    ratios = [forecast_ratio(network(), more)]
+    while len(ratios) < 3 and not 1 / 3 < ratios[-1] < 3:
+        ratios.append(forecast_ratio(network(), more))
+    assert 1 / 3 < ratios[-1] < 3, ratios
 
 
 def test_a_network_with_too_few_outputs_is_refused_with_its_shape(models: Path) -> None:

@@ -364,7 +364,7 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
             ["--sensitive", "gendr"],
             "There is no attribute 'gendr' in 'faces'. Did you mean 'gender'?",
         ),
-        (["--model", "vgg17"], "There is no detector 'vgg17'. Did you mean 'vgg16'?"),
+        (["--model", "vgg17"], "There is no network 'vgg17'. Did you mean 'vgg16'?"),
         (
             ["--model", "own_faces.py:detektor"],
             "There is no 'detektor' in own_faces.py. Did you mean 'detector'?",
@@ -377,7 +377,7 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
             ["--model", "own_faces.py:parts", "--trunk", "bodi", "--head", "top"],
             "no part called 'bodi'",
         ),
-        (["--trunk", "body"], "needs a detector of your own"),
+        (["--trunk", "body"], "needs a network of your own"),
         (["--methods", "neuronfare"], "There is no method 'neuronfare' for images."),
         (["--epsilon", "-1"], "The size of a change"),
         (["--faces", "-1"], "must start from 1 face or more"),

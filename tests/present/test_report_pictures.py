@@ -24,6 +24,7 @@ from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import Example, ScenesDocument
 from fairprobe.errors import StorageError
 from fairprobe.present import render
+from fairprobe.present.image_sentences import sentences, verdict
 from fairprobe.present.scene_comparisons import p_value, rate
 from fairprobe.present.scenes_page import render_scenes
 from fairprobe.present.shots import Shot, shots, source
@@ -821,6 +822,30 @@ def test_the_images_page_tells_all_that_was_measured() -> None:
         "max iter 20",
     ):
         assert message in text, message
+
+
+def of_classifier() -> Document:
+    body = images()
+    body["data"] = {**body["data"], "classes": ["smiling", "serious"], "others": 0}
+    by_value = body["detector"]["by_value"]
+    body["detector"] = {
+        **body["detector"],
+        "name": "smiles.onnx",
+        "by_class": {"smiling": by_value, "serious": by_value},
+        "false_alarms": None,
+    }
+    body["seconds"] = {"total": 93.1, "parts": []}
+    document = from_dict(body, ImagesDocument)
+    return {**body, "verdict": verdict(document), "sentences": sentences(document)}
+
+
+def test_a_classifier_is_not_called_a_detector() -> None:
+    text = words(render_images(of_classifier()))
+    for told in ("Classifier smiles.onnx", "the classifier’s own head", "Inside the classifier"):
+        assert told in text
+    assert "that the classifier judges differently" in text
+    assert "detector" not in text.lower()
+    assert "faces found" not in text
 
 
 def test_small_pictures_keep_their_pixels() -> None:

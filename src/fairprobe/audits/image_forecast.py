@@ -1,31 +1,35 @@
 """What an audit on pictures will take, before it begins: at most so much time, and about so much
 memory.
 
-The network is timed on a few pictures, forward and with its gradient, and the memory that a
-gradient keeps is counted. The passes that each stage makes are known; searches end early where they
-find something, so the time is an upper end.
+A short trial does every kind of work with a few pictures, by the audit's own functions: answering,
+searching, training the network, the attribute heads and the independent network. How often the
+audit does each is known. Searches end early where they find something, so the time is an upper end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from time import process_time
 
 import numpy as np
 import torch
-from torch import nn
 
-from fairprobe.images.attribute import ON_HEADS, ON_NETWORKS, independent_network
-from fairprobe.images.change import ChangeSettings, pieces
+from fairprobe.errors import ModelError
+from fairprobe.images.attribute import ON_HEADS, ON_NETWORKS, attribute_network, learn
+from fairprobe.images.change import Change, ChangeSettings, pieces
 from fairprobe.images.controls import CHANGES
-from fairprobe.images.detector import ON_DETECTORS, Detector
+from fairprobe.images.detector import ON_DETECTORS, Detector, dense_head
 from fairprobe.images.repair import ON_REPAIRS
-from fairprobe.images.search import ImageSearch
+from fairprobe.images.search import ImageSearch, search_images
 from fairprobe.models import one_thread
-from fairprobe.networks.vision_training import Images
+from fairprobe.networks.vision_training import Images, labels_of, train_on_images
 
-TIMED = 8  # pictures
-TRAINING = 1.5  # a step of training, in gradients by the pixels
+FEWEST, MOST = 2, 64  # pictures of a trial
+ENOUGH = 0.2  # seconds: a trial that takes longer is not repeated with more pictures
+STEPS = 2  # of the search that is tried
 NUMBER = 4  # bytes
 MARGIN = 1.25
 ROOMY = 2 * 2**30  # bytes that the pictures of one batch may keep for a gradient
@@ -57,6 +61,19 @@ class Work:
     trains: bool  # a detector is trained here
 
 
+@dataclass(frozen=True)
+class _Costs:
+    """Seconds that a picture takes: an answer, a step of the search (for a pair), an epoch of
+    training the network, an attribute head, or the independent network.
+    """
+
+    answer: float
+    step: float
+    training: float
+    head: float
+    independent: float
+
+
 def forecast(
     detector: Detector,
     images: Images,
@@ -65,33 +82,30 @@ def forecast(
     change: ChangeSettings,
     search: ImageSearch,
 ) -> Forecast:
-    """Time the network, and add up the passes."""
-    forward, gradient, kept, features = _measured(detector, images[:TIMED])
+    """Try the work with a few pictures, and add up how often it is done."""
+    kept, features = _kept(detector, images[:FEWEST])
+    batch = int(np.clip(ROOMY // max(2 * kept, 1), 1, search.batch))
+    cost = _tried(detector, images, values, features, work, replace(search, batch=batch))
     changes = 1 + (len(CHANGES) if work.controls else 0)
     heads = 2 if work.controls else 1
     pairs = 2 * work.seeds
-    steps = search.max_iter + 1
-    seconds = 0.0
-    if work.trains:
-        seconds += ON_DETECTORS.epochs * work.to_learn * TRAINING * gradient
     # Learning the attribute: features of faces and their mirror images.
-    learning = 2 * work.faces * forward + 2 * work.faces * ON_HEADS.epochs * _head_cost(features)
-    seconds += heads * learning + work.held_out * forward * (heads + 1)
+    learning = 2 * work.faces * (cost.answer + ON_HEADS.epochs * cost.head)
+    seconds = heads * learning + work.held_out * cost.answer * (heads + 1)
+    if work.trains:
+        seconds += ON_DETECTORS.epochs * work.to_learn * cost.training
     if work.controls:
-        own = independent_network(images.shape[1], values)
-        _, own_gradient, _, _ = _measured(own, images[:TIMED])
-        seconds += ON_NETWORKS.epochs * work.faces * TRAINING * own_gradient
-    seconds += heads * work.seeds * (gradient + len(change.sizes) * forward)
-    seconds += changes * pairs * forward  # interpretation
-    one_search = pairs * steps * gradient
-    seconds += changes * work.methods * one_search + (pairs * steps * forward) * work.controls
+        seconds += ON_NETWORKS.epochs * work.faces * cost.independent
+    seconds += heads * work.seeds * (cost.step + len(change.sizes) * cost.answer)
+    seconds += changes * pairs * cost.answer  # interpretation
+    searches = changes * work.methods * work.seeds * search.max_iter * cost.step
+    seconds += searches + pairs * (search.max_iter + 1) * cost.answer * work.controls
     if work.repair:
-        attack = 2 * work.attacked * steps * gradient
+        attack = work.attacked * (search.max_iter + 1) * cost.step
         states = 3 if work.controls else 2
-        seconds += states * (learning + attack + 4 * work.attacked * forward)
+        seconds += states * (learning + attack + (work.held_out + 4 * work.attacked) * cost.answer)
         more = work.to_learn + 2 * work.seeds * work.methods
-        seconds += (states - 1) * ON_REPAIRS.epochs * more * TRAINING * gradient
-    batch = int(np.clip(ROOMY // max(2 * kept, 1), 1, search.batch))
+        seconds += (states - 1) * ON_REPAIRS.epochs * more * cost.training
     parameters = sum(value.numel() for value in detector.parameters()) * NUMBER
     picture = images[0].size
     memory = (
@@ -104,10 +118,8 @@ def forecast(
     return Forecast(MARGIN * seconds, MARGIN * memory, batch)
 
 
-def _measured(network: nn.Module, images: Images) -> tuple[float, float, float, int]:
-    """For one picture: the seconds of a pass and of a gradient by the pixels, the bytes that the
-    gradient keeps, and the number of features.
-    """
+def _kept(network: Detector, images: Images) -> tuple[float, int]:
+    """The bytes that a gradient keeps for one picture, and the number of features."""
     kept = 0
 
     def count(value: torch.Tensor) -> torch.Tensor:
@@ -117,30 +129,77 @@ def _measured(network: nn.Module, images: Images) -> tuple[float, float, float, 
 
     network.eval()
     ((_, x),) = pieces(network, images, len(images))
-    times = []
     with one_thread():
-        with torch.no_grad():
-            network(x[:1])  # whatever is made once
-            start = process_time()
-            network(x)
-            times.append(process_time() - start)
         with torch.inference_mode(False), torch.enable_grad():
             z = x.clone().requires_grad_()
-            start = process_time()
             with torch.autograd.graph.saved_tensors_hooks(count, lambda value: value):
-                logits = network(z)
-            torch.autograd.grad(logits.sum(), z, allow_unused=True, materialize_grads=True)
-            times.append(process_time() - start)
-        features = 0
-        if isinstance(network, Detector):
-            with torch.no_grad():
-                features = network.features(x[:1]).numel()
-    return times[0] / len(x), times[1] / len(x), kept / len(x), features
+                network(z)
+        with torch.no_grad():
+            features = network.features(x[:1]).numel()
+    return kept / len(x), features
 
 
-def _head_cost(features: int) -> float:
-    """Seconds that an attribute head needs to learn from one picture's features, roughly: its first
-    layer decides, at a cautious billion multiplications a second.
+def _tried(
+    detector: Detector,
+    images: Images,
+    values: int,
+    features: int,
+    work: Work,
+    search: ImageSearch,
+) -> _Costs:
+    """What each kind of work takes; zero where an audit does none of it."""
+    most = min(MOST, len(images))
+    codes = np.arange(most) % values
+
+    def search_some(count: int) -> None:
+        # Without a change, no pair differs and no search ends early.
+        none = np.zeros((count, *images.shape[1:]), dtype=np.float32)
+        change = Change(none, np.ones(count, dtype=bool), np.zeros(count))
+        how = replace(search, method="adf", momentum=None, max_iter=STEPS)
+        search_images(detector, images[:count], change, how, rng=np.random.default_rng(0))
+
+    def train_some(count: int) -> None:
+        training = replace(ON_REPAIRS, epochs=1)
+        with suppress(ModelError):  # named when the audit trains
+            train_on_images(trained, images[:count], codes[:count] % 2, training=training)
+
+    def train_head(count: int) -> None:
+        given = torch.rand(count, features, generator=torch.Generator().manual_seed(0))
+        epoch = replace(ON_HEADS, epochs=1)
+        learn(head, given, np.arange(count) % values, values, 0, epoch, None)
+
+    def train_independent(count: int) -> None:
+        epoch = replace(ON_NETWORKS, epochs=1)
+        attribute_network(images[:count], codes[:count], values, training=epoch)
+
+    training = independent = 0.0
+    if work.trains or (work.repair and any(True for _ in detector.parameters())):
+        trained = copy.deepcopy(detector).requires_grad_(True)
+        training = _seconds(train_some, most)
+    if work.controls:
+        independent = _seconds(train_independent, most)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        head = dense_head(features, values)
+    return _Costs(
+        answer=_seconds(lambda count: labels_of(detector, images[:count]), most),
+        step=_seconds(search_some, min(most, max(FEWEST, work.seeds))) / STEPS,
+        training=training,
+        head=_seconds(train_head, ON_HEADS.batch, ON_HEADS.batch),
+        independent=independent,
+    )
+
+
+def _seconds(work: Callable[[int], object], most: int, fewest: int = FEWEST) -> float:
+    """Seconds of one core for one picture: with few pictures first, then with more unless that
+    takes long.
     """
-    width = min(512, max(16, features // 4))
-    return 6 * features * width / 1e9
+    count = fewest
+    work(count)  # what is done only once, such as imports, is not counted
+    while True:
+        start = process_time()
+        work(count)
+        spent = process_time() - start
+        if spent >= ENOUGH or count >= most:
+            return spent / count
+        count = min(4 * count, most)

@@ -74,7 +74,7 @@ class ImageAuditSettings:
                 f"A neuron of a convolution is a position or a channel; got '{self.by}'."
             )
         if self.optimizer not in ("adam", "sgd"):
-            raise SettingError(f"A detector is trained by adam or sgd; got '{self.optimizer}'.")
+            raise SettingError(f"A network is trained by adam or sgd; got '{self.optimizer}'.")
         self.change, self.search(self.methods[0])  # they check their own settings
 
     @property

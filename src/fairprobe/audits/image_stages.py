@@ -127,14 +127,14 @@ class ImageStages:
     ) -> Detector:
         data = self.data
         channels, height, width = data.images.shape[1:]
-        with self.stages.stage("Opening the detector"):
+        with self.stages.stage("Opening the network"):
             detector = source.open((channels, height, width), len(data.classes), seed=self.seed)
             self.expected = self._expected(source, detector)
         if expect is not None:
             expect(self.expected)
         if source.is_trained:
             return detector
-        with self.stages.stage("Training the detector") as step:
+        with self.stages.stage("Training the network") as step:
             images, y = data.images[~data.held_out], data.y[~data.held_out]
             return train_detector(
                 detector,
@@ -290,14 +290,14 @@ class ImageStages:
             return
         if len(np.unique(data.y[~data.held_out])) < 2:
             audit.messages.append(
-                "All pictures are of one class, so the detector is not retrained: it would forget"
+                "All pictures are of one class, so the network is not retrained: it would forget"
                 " the others."
             )
             return
         try:
             self._retrain(found)
         except ModelError as error:  # the findings are worth more than the repair
-            audit.messages.append(f"The detector could not be retrained. {error}")
+            audit.messages.append(f"The network could not be retrained. {error}")
 
     def _retrain(self, found: list[ImageFindings]) -> None:
         audit, data, settings = self.audit, self.data, self.settings

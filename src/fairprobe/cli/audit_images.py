@@ -66,7 +66,7 @@ FACES = (
     "The number of faces to search from, and of held-out faces to measure a repair on; 0 for all."
 )
 BY = "What counts as a neuron of a convolution: each position, or each channel (less memory)."
-YOURS, SEARCH = "Your own detector", "The search"
+YOURS, SEARCH = "Your own network", "The search"
 
 
 @app.command("audit-images")
@@ -157,7 +157,7 @@ def audit_images(
     labels: Annotated[Path | None, typer.Option(help=LABELS)] = None,
     optimizer: Annotated[
         str,
-        typer.Option(help="What trains a detector here: adam, or sgd as in the paper."),
+        typer.Option(help="What trains a network here: adam, or sgd as in the paper."),
     ] = "adam",
     repair: Annotated[
         bool,

@@ -78,7 +78,7 @@ def attribute_head(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         head = dense_head(features.shape[1], values)
-    _learn(head, features, np.concatenate([codes, codes]), values, seed, training, progress)
+    learn(head, features, np.concatenate([codes, codes]), values, seed, training, progress)
     return AttributeHead(detector, head).eval()
 
 
@@ -104,7 +104,7 @@ def attribute_network(
     """Train an independent network for the attribute, which shares nothing with any detector."""
     _check(images, codes, values)
     network = independent_network(images.shape[1], values, seed=seed)
-    _learn(network, torch.from_numpy(images), codes, values, seed, training, progress)
+    learn(network, torch.from_numpy(images), codes, values, seed, training, progress)
     return network.eval()
 
 
@@ -175,7 +175,7 @@ class _Tone(nn.Module):
         return images * (1 + drawn[0]) + drawn[1] / 2
 
 
-def _learn(
+def learn(
     network: nn.Module,
     inputs: Tensor,
     codes: Ints,
@@ -184,6 +184,7 @@ def _learn(
     training: Training,
     progress: Callable[[int, int], None] | None,
 ) -> None:
+    """Train a network for the attribute in place, on pictures or on features."""
     labels = torch.from_numpy(codes)
     counts = torch.bincount(labels, minlength=values).float()
     weights = (len(labels) / counts.clamp(min=1) / values)[labels]

@@ -40,8 +40,8 @@ CONTROLS = {
     ),
     INDEPENDENT: Control(
         "independent network",
-        "A separate network for the attribute: whether anything but the detector's own head sees"
-        " the attribute change.",
+        "A separate network for the attribute: whether anything but the head on the audited"
+        " network sees the attribute change.",
     ),
     RANDOM_DIRECTION: Control(
         "random direction",

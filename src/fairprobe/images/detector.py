@@ -382,7 +382,7 @@ def _draw(part: nn.Module) -> None:
 def _check(shape: Shape, classes: int, smallest: int) -> None:
     if len(shape) != 3 or shape[0] < 1 or min(shape[1:]) < smallest or classes < 2:
         raise SettingError(
-            f"This detector needs pictures of {smallest} × {smallest} pixels or more and two"
+            f"This network needs pictures of {smallest} × {smallest} pixels or more and two"
             f" classes or more; got pictures (channels × height × width)"
             f" {' × '.join(map(str, shape))} and {classes} classes."
         )

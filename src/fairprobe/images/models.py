@@ -28,7 +28,7 @@ from fairprobe.models import Outputs, one_thread
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.networks.vision_trunks import TRUNKS
 
-SMALL = "small detector of six convolutions"
+SMALL = "small network of six convolutions"
 TRIED = 2  # pictures that a network is tried with
 
 
@@ -67,7 +67,7 @@ class DetectorSource:
         for option, value in own.items():
             if value is not None and not self.is_trained:
                 raise SettingError(
-                    f"The name of the {option} ({value}) needs a detector of your own (--model)."
+                    f"The name of the {option} ({value}) needs a network of your own (--model)."
                     " Give one, or leave the name out."
                 )
         if self.weights is not None and self.model is None:
@@ -77,7 +77,7 @@ class DetectorSource:
             )
         if isinstance(self.model, str) and self.is_trained and not is_network(self.model):
             raise SettingError(
-                f"There is no detector '{self.model}'.{suggest(self.model, TRUNKS)} Name your own"
+                f"There is no network '{self.model}'.{suggest(self.model, TRUNKS)} Name your own"
                 " as module:function or file.py:function, which returns a torch module, as a file"
                 " (.onnx, .pt2), or as a folder that save_pretrained of transformers wrote."
             )

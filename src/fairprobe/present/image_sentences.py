@@ -16,7 +16,7 @@ from fairprobe.present.formats import (
     seconds,
     size,
 )
-from fairprobe.present.image_tables import CHANGES
+from fairprobe.present.image_tables import CHANGES, is_detector, kind_of
 
 if TYPE_CHECKING:
     from fairprobe.images.parts import Parts
@@ -35,11 +35,6 @@ def expected_lines(name: str, parts: Parts, duration: float, memory: float) -> l
     kind = " It is a vision transformer: its layers are tokens, not maps." if parts.attends else ""
     how = "" if not parts.is_found else " Found by watching it; --trunk or --head changes that."
     return [f"{name}: {parts.says}.{how}{kind}", cost]
-
-
-def is_detector(document: ImagesDocument) -> bool:
-    """Whether the network says face or no face, rather than something about the people."""
-    return not document.detector.by_class
 
 
 def guided(document: ImagesDocument) -> list[ImageGeneration]:
@@ -90,7 +85,7 @@ def headline(document: ImagesDocument) -> str:
 
 def verdict(document: ImagesDocument) -> str:
     """What the searches found, and whether that can be about the sensitive attribute."""
-    name = document.sensitive
+    name, kind = document.sensitive, kind_of(document)
     best = best_search(document)
     if best is None and document.partial:
         return "The audit was interrupted before any search began, so no pairs are known."
@@ -108,12 +103,12 @@ def verdict(document: ImagesDocument) -> str:
     if best.idis == 0:
         return (
             f"No pair counts: {best.title} turns {count(best.loose.idis)} of {count(best.seeds)}"
-            " faces into pairs that the detector judges differently, but where the search ended"
-            f" the attribute head sees no change of {name} in any of them."
+            f" faces into pairs that the {kind} judges differently, but where the search ended the"
+            f" attribute head sees no change of {name} in any of them."
         )
     return (
         f"{best.title} turns {count(best.idis)} of {count(best.seeds)} faces into pairs (image"
-        f" IDIs) that the detector judges differently when the change of {name} is added, and in"
+        f" IDIs) that the {kind} judges differently when the change of {name} is added, and in"
         f" which the attribute head sees {name} change. Counted loosely, as in the paper, there are"
         f" {count(best.loose.idis)}: there the head need only see the change before the search."
         f" {_meaning(document, best)}"
@@ -160,12 +155,12 @@ def _detector(document: ImagesDocument) -> list[str]:
     detector, classes = document.detector, document.data.classes
     found, alarms, right = detector.detection_rate, detector.false_alarms, detector.accuracy
     is_constant = alarms and found.samples and found.estimate == alarms.estimate
-    if is_constant and found.estimate in (0, 1):
+    if is_detector(document) and is_constant and found.estimate in (0, 1):
         return ["The detector gives all held-out pictures the same answer, so it detects nothing."]
     if right.high < 1 / len(classes):
         return [
-            f"The detector is right on {_percent(right)} of the held-out pictures, less than by"
-            f" chance. Are its classes in this order: {', '.join(classes)}?"
+            f"The {kind_of(document)} is right on {_percent(right)} of the held-out pictures, less"
+            f" than by chance. Are its classes in this order: {', '.join(classes)}?"
         ]
     return []
 
@@ -289,7 +284,7 @@ def _unspecific(after: DetectorState, control: DetectorState) -> list[str]:
     ):
         return []
     return [
-        "The AUC fell no further than for noise: the repaired detector reacts less to any change,"
+        "The AUC fell no further than for noise: the repaired network reacts less to any change,"
         " not to this attribute in particular."
     ]
 

@@ -22,7 +22,18 @@ CHANGES: dict[ControlChange, str] = {
     "shuffled_labels": "shuffled labels",
 }
 OWN = "the attribute change"
+FOUND = "faces found (DR)"
 AnyDocument = TypeVar("AnyDocument", bound=Document)
+
+
+def is_detector(document: ImagesDocument) -> bool:
+    """Whether the network says face or no face, rather than something about the people."""
+    return not document.detector.by_class
+
+
+def kind_of(document: ImagesDocument) -> str:
+    """What the network is called."""
+    return "detector" if is_detector(document) else "classifier"
 
 
 def beside(
@@ -84,7 +95,7 @@ def attribute_table(document: ImagesDocument) -> Table:
     """The head beside the control networks."""
     attribute = document.attribute
     networks = {
-        "the detector’s own head": attribute.head,
+        f"the {kind_of(document)}’s own head": attribute.head,
         "independent network": attribute.independent,
         "head trained on shuffled labels": attribute.shuffled_labels,
     }
@@ -193,7 +204,7 @@ def layers_table(document: ImagesDocument) -> Table | None:
 
 MEASURED: dict[str, Callable[[DetectorState], Cell]] = {
     "correct answers": lambda state: _cell(state.accuracy),
-    "faces found (DR)": lambda state: _cell(state.detection_rate),
+    FOUND: lambda state: _cell(state.detection_rate),
     "earlier pairs that still differ": lambda state: _cell(state.differing),
     "… loosely counted": lambda state: _cell(state.loose_differing),
     "held-out faces that differ": lambda state: _cell(state.differing_faces),
@@ -215,7 +226,9 @@ def repair_table(document: ImagesDocument, *, intervals: bool = True) -> Table |
     measured = zip(names, (repair.before, repair.without_idis, repair.after), strict=True)
     states = {name: state for name, state in measured if state is not None}
     rows = {
-        name: [cell_of(state) for state in states.values()] for name, cell_of in MEASURED.items()
+        name: [cell_of(state) for state in states.values()]
+        for name, cell_of in MEASURED.items()
+        if name != FOUND or is_detector(document)
     }
     return Table(
         ("on held-out pictures", *states),

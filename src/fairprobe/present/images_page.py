@@ -23,7 +23,7 @@ from fairprobe.present.formats import (
     ratio,
     seconds,
 )
-from fairprobe.present.image_sentences import best_search, headline, is_detector
+from fairprobe.present.image_sentences import best_search, headline
 from fairprobe.present.image_tables import (
     CHANGES,
     attribute_table,
@@ -31,6 +31,8 @@ from fairprobe.present.image_tables import (
     change_table,
     detector_table,
     generation_table,
+    is_detector,
+    kind_of,
     layers_table,
     repair_table,
     share,
@@ -52,6 +54,7 @@ def page(document: ImagesDocument) -> dict[str, Any]:
         "document": document,
         "version": document.versions.get("fairprobe", ""),
         "name": document.sensitive,
+        "kind": kind_of(document),
         "title": f"{document.data.name}, by {document.sensitive}",
         "status": "found" if best and best.idis else "none",
         "headline": headline(document),
@@ -89,12 +92,11 @@ def _facts(document: ImagesDocument) -> list[tuple[str, str]]:
     pictures = (
         f"{data.name}, {plural(data.faces, 'face')}{others}, {data.width} × {data.height} pixels"
     )
-    kind = "Detector" if is_detector(document) else "Classifier"
     divided = [] if parts is None else [("Divided", _divided(parts))]
     return [
         ("Date", date(document.created)),
         ("Pictures", pictures),
-        (kind, document.detector.name),
+        (kind_of(document).capitalize(), document.detector.name),
         *divided,
         ("Seed", str(document.seed)),
     ]
@@ -206,8 +208,8 @@ def _generation_figure(document: ImagesDocument) -> Figure | None:
         "For each search: how many faces end in a pair with different verdicts in which the head"
         " that the change was made with sees another value. The thin line is"
         f" the {level(document.generation[0].success.confidence)} interval. If a control finds as"
-        " many, the pairs are not about the attribute but about faces near the detector’s decision"
-        " boundary."
+        " many, the pairs are not about the attribute but about faces near the"
+        f" {kind_of(document)}’s decision boundary."
     )
     return Figure(title, drawing, caption, None)
 
@@ -263,8 +265,8 @@ def _repaired(document: ImagesDocument) -> list[str]:
     if repair.after is None:
         return ["The audit ended before the repair was measured."]
     said = (
-        f"The detector was trained further with {plural(repair.idis, 'picture')} that the search"
-        f" had found (IDIs, strictly counted), for {plural(repair.epochs, 'epoch')}."
+        f"The {kind_of(document)} was trained further with {plural(repair.idis, 'picture')} that"
+        f" the search had found (IDIs, strictly counted), for {plural(repair.epochs, 'epoch')}."
     )
     compared = repair.compared
     if compared is None:
