@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,12 +20,12 @@ from fairprobe.scenes import deletion, insertion, rotation
 from fairprobe.scenes.cutouts import Cutout, Light, cutouts_in, cutouts_of
 from fairprobe.scenes.deletion import control, delete, grown_mask
 from fairprobe.scenes.geometry import angular_distance, is_isolated, is_single, orientation
-from fairprobe.scenes.inpainting import Inpainter, inpainter
+from fairprobe.scenes.inpainting import Inpainter, Remembering, inpainter
 from fairprobe.scenes.insertion import VEHICLE_GROUND, VEHICLES, insert
 from fairprobe.scenes.labels import GROUND
 from fairprobe.scenes.perspective import perspective_of
 from fairprobe.scenes.rotation import MOST, RotationSettings, rotate, turn
-from fairprobe.scenes.scene import GivenScenes, Instance, Mutant, Scene, Skipped
+from fairprobe.scenes.scene import GivenScenes, Instance, Mutant, Picture, Scene, Skipped
 
 STREET = {"person": 4, "car": 3, "truck": 1, "motorcycle": 1, "dog": 2, "bird": 2, "cat": 1}
 INSERTED = ("person", "car", "motorcycle", "truck", "dog", "cat", "bird")
@@ -423,6 +424,28 @@ def test_nothing_unlabelled_is_copied_into_a_hole_nor_other_kinds_of_background(
     assert isinstance(deleted, Mutant)
     hole = deleted.image[60:90, 60:70].astype(int)
     assert np.abs(hole - 124).max() <= 30
+
+
+def test_what_was_filled_before_is_not_filled_again() -> None:
+    class Counting(Inpainter):
+        name, calls = "counting", 0
+
+        def _painted(self, image: Picture, *rest: Any) -> Picture:
+            self.calls += 1
+            return np.full_like(image, 40 * self.calls)
+
+    scene = plain_scene(block("person", 60, 60, 70, 90), block("car", 100, 60, 125, 85))
+    counting = Counting()
+    painter = Remembering(counting)
+    first, other, again = (
+        delete(scene, label, inpainter=painter) for label in ("person", "car", "person")
+    )
+    assert isinstance(first, Mutant)
+    assert isinstance(other, Mutant)
+    assert isinstance(again, Mutant)
+    assert counting.calls == 2
+    assert np.array_equal(first.image, again.image)
+    assert not np.array_equal(first.image, other.image)
 
 
 def test_an_image_full_of_the_class_and_one_without_it_are_skipped() -> None:

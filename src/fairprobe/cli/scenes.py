@@ -76,7 +76,7 @@ EXPORT = (
     " recognizer on them."
 )
 DEMO = "demo"
-DRAWN, DRAWN_SEED = 20, 2026  # scenes that the demo's detector was not trained on
+DRAWN, DRAWN_SEED = 12, 2026  # scenes that the demo's detector was not trained on
 REPEATS, DEMO_REPEATS = 5, 2
 
 

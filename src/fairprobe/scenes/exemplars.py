@@ -233,6 +233,7 @@ class _Fill:
         )
         self._kinds = np.pad(kinds, side, mode="edge")
         self._source_kinds = windows(self._kinds, (size, size))[at].reshape(len(at[0]), -1)
+        self._other: dict[int, Floats32] = {}
         self._trust, self._priority = (
             np.zeros(self._open.shape, np.float32),
             np.full(self._open.shape, -1, np.float32),
@@ -289,10 +290,18 @@ class _Fill:
         off = self._squares[first:last] @ known.ravel() - 2 * (self._patches[first:last] @ seen)
         off += (3 * OTHER_ROW * known.sum() * np.abs(rows[first:last] - row)).astype(np.float32)
         wanted = self._kinds[here].ravel()
-        others = (self._source_kinds[first:last] != wanted).mean(axis=1, dtype=np.float32)
-        off += 3 * OTHER_KIND * np.float32(known.sum()) * others
+        off += 3 * OTHER_KIND * np.float32(known.sum()) * self._others(wanted)[first:last]
         best = int(first) + int(np.argmin(off))
         return int(rows[best]), int(columns[best])
+
+    def _others(self, wanted: Kinds) -> Floats32:
+        """The share of pixels of another kind, of each source. Most patches are of one kind."""
+        kind = int(wanted[0])
+        if (wanted != kind).any():
+            return (self._source_kinds != wanted).mean(axis=1, dtype=np.float32)
+        if kind not in self._other:
+            self._other[kind] = (self._source_kinds != kind).mean(axis=1, dtype=np.float32)
+        return self._other[kind]
 
     def _judge(self, part: tuple[slice, slice]) -> None:
         """Update priorities at the hole's edge: how much is known around a pixel times how strong a

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,27 @@ class Inpainter(ABC):
         self, image: Picture, mask: Mask, avoid: Mask, kinds: npt.NDArray[np.uint8] | None
     ) -> Picture:
         """The whole picture, of which only the pixels under the mask are used."""
+
+
+class Remembering(Inpainter):
+    """The same method for one picture: what was filled before, as an object that is turned several
+    times, is not filled again.
+    """
+
+    def __init__(self, method: Inpainter) -> None:
+        self.name, self._method = method.name, method
+        self._filled: dict[tuple[bytes, ...], Picture] = {}
+
+    def _painted(
+        self, image: Picture, mask: Mask, avoid: Mask, kinds: npt.NDArray[np.uint8] | None
+    ) -> Picture:
+        parts = (mask, avoid) if kinds is None else (mask, avoid, kinds)
+        key = tuple(sha256(np.ascontiguousarray(part)).digest() for part in parts)
+        if key not in self._filled:
+            self._filled[key] = self._method._painted(image, mask, avoid, kinds)[mask]
+        painted = image.copy()
+        painted[mask] = self._filled[key]
+        return painted
 
 
 @lru_cache(maxsize=8)

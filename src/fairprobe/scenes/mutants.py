@@ -26,7 +26,7 @@ from fairprobe.scenes import deletion, insertion, rotation
 from fairprobe.scenes.cutouts import Cutouts
 from fairprobe.scenes.deletion import DeletionSettings
 from fairprobe.scenes.distribution import ClassRange
-from fairprobe.scenes.inpainting import Inpainter, inpainter
+from fairprobe.scenes.inpainting import Inpainter, Remembering, inpainter
 from fairprobe.scenes.insertion import InsertionSettings
 from fairprobe.scenes.plan import Settings, Task, random_for
 from fairprobe.scenes.realism import Appearance, look_of
@@ -184,13 +184,14 @@ def _in_worker(job: list[Task]) -> list[Outcome]:
 
 def _of_scene(studio: Studio, tasks: list[Task]) -> list[Outcome]:
     found: list[Outcome] = []
-    scene: Scene | None = None
+    scene, fill = None, None
     try:
         for task in tasks:
             outcomes = _kept_of_task(studio, task)
             if not outcomes:
                 scene = scene or studio.scenes.read(task.scene)
-                outcomes = _of_task(studio, scene, task)
+                fill = fill or Remembering(inpainter(studio.inpainting))
+                outcomes = _of_task(studio, scene, task, fill)
             found += outcomes
     except FairprobeError as error:
         return [SkippedTask(task, str(error)) for task in tasks]
@@ -206,10 +207,9 @@ def _kept_of_task(studio: Studio, task: Task) -> list[Outcome]:
     return [] if second is None else [first, second]
 
 
-def _of_task(studio: Studio, scene: Scene, task: Task) -> list[Outcome]:
+def _of_task(studio: Studio, scene: Scene, task: Task, fill: Inpainter) -> list[Outcome]:
     rng = random_for(studio.seed, task.scene, task.operator, task.label, task.kind, task.repeat)
     start = time.perf_counter()
-    fill = inpainter(studio.inpainting)
     mutant = _mutate(studio.cutouts, scene, task, rng, fill, studio.craft)
     # A picture whose control is missing is kept: a kill may come between the two.
     found = [_kept(studio, task) or _write(studio, task, mutant, time.perf_counter() - start)]

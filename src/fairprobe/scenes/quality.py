@@ -62,8 +62,11 @@ def measure_quality(evidence: Evidence, progress: Callable[[int, int, str], None
 
 def _pairs(evidence: Evidence, progress: Callable[[int, int, str], None]) -> Iterator[MutantPair]:
     sample = _sample(evidence)
+    name, original = "", None
     for done, made in enumerate(sample, start=1):
-        original = evidence.scenes.read(made.task.scene).image
+        if original is None or made.task.scene != name:
+            name = made.task.scene
+            original = evidence.scenes.read(name).image
         yield MutantPair(made.task.scene, made.task.operator, original, read_mutant(made.path))
         progress(done, len(sample), f"{done:,} of {len(sample):,}")
 

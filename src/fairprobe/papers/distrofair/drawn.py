@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,7 @@ USUAL = {
 }  # fmt: skip
 SMALLEST = 12  # pixels: smaller figures are mere spots
 TRIES = 30
+KEPT = 24  # scenes in memory: drawing one takes as long as querying a detector
 MOST_COVERED = 0.25  # of an object's box by a nearer one
 SMOOTH = 2  # the street is drawn this many times larger
 FACADES: tuple[Color, ...] = (
@@ -77,9 +79,12 @@ class DrawnScenes(Scenes):
                 f"There is no drawn scene '{name}'; they are called street-0000 to"
                 f" street-{len(self.names) - 1:04d}."
             )
-        return draw_scene(
-            np.random.default_rng([self._seed, int(name.rpartition("-")[2])]), name=name
-        )
+        return _drawn(self._seed, name)
+
+
+@lru_cache(maxsize=KEPT)
+def _drawn(seed: int, name: str) -> DrawnScene:
+    return draw_scene(np.random.default_rng([seed, int(name.rpartition("-")[2])]), name=name)
 
 
 @dataclass(frozen=True)
