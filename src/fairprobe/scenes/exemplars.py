@@ -298,7 +298,8 @@ class _Fill:
         """The share of pixels of another kind, of each source. Most patches are of one kind."""
         kind = int(wanted[0])
         if (wanted != kind).any():
-            return (self._source_kinds != wanted).mean(axis=1, dtype=np.float32)
+            mixed: Floats32 = (self._source_kinds != wanted).mean(axis=1, dtype=np.float32)
+            return mixed
         if kind not in self._other:
             self._other[kind] = (self._source_kinds != kind).mean(axis=1, dtype=np.float32)
         return self._other[kind]

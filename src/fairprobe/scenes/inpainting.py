@@ -70,7 +70,7 @@ class Remembering(Inpainter):
         self, image: Picture, mask: Mask, avoid: Mask, kinds: npt.NDArray[np.uint8] | None
     ) -> Picture:
         parts = (mask, avoid) if kinds is None else (mask, avoid, kinds)
-        key = tuple(sha256(np.ascontiguousarray(part)).digest() for part in parts)
+        key = tuple(sha256(part.tobytes()).digest() for part in parts)
         if key not in self._filled:
             self._filled[key] = self._method._painted(image, mask, avoid, kinds)[mask]
         painted = image.copy()

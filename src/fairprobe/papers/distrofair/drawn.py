@@ -41,7 +41,7 @@ USUAL = {
 }  # fmt: skip
 SMALLEST = 12  # pixels: smaller figures are mere spots
 TRIES = 30
-KEPT = 24  # scenes in memory: drawing one takes as long as querying a detector
+KEPT = 12  # scenes in memory: drawing one takes as long as querying a detector
 MOST_COVERED = 0.25  # of an object's box by a nearer one
 SMOOTH = 2  # the street is drawn this many times larger
 FACADES: tuple[Color, ...] = (
