@@ -21,7 +21,7 @@ import pytest
 
 from fairprobe import datasets, networks
 from fairprobe.audits import repaired as repair_module
-from fairprobe.audits import table as table_module
+from fairprobe.audits import stages
 from fairprobe.errors import StorageError
 from fairprobe.locks import WORK
 from fairprobe.models import one_thread
@@ -583,7 +583,7 @@ def test_an_interrupt_in_the_last_search_keeps_the_repair_and_its_proof(
         monkeypatch.setattr(loop, "judge", stop)
         return search(*args, **options)
 
-    monkeypatch.setattr(table_module, "search", interrupted)
+    monkeypatch.setattr(stages, "search", interrupted)
     answer = ask("repair", trained, "--with", "blind", *QUICK, *LENIENT, "--out", "run")
     assert answer.code == 130, answer
     assert "the repair and its proof are complete in run" in answer.said
