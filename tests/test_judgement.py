@@ -254,6 +254,17 @@ def test_a_tie_is_not_evidence(mine: float, other: float, evidence: bool) -> Non
         ).is_discriminatory.tolist() == [evidence]
 
 
+@pytest.mark.parametrize(("lead", "evidence"), [(0.8 * TIE, False), (1.2 * TIE, True)])
+def test_a_tie_of_log_odds_is_one_of_probabilities(lead: float, evidence: bool) -> None:
+    domain = table_domain(2, 2)
+    odds = 2 * np.arctanh(lead)  # of two classes whose probabilities are `lead` apart
+    weight = torch.tensor([[0.0, 0.0], [0.0, 2 * odds]])
+    model = TorchModel(linear(weight, torch.tensor([0.0, -odds])))
+    x = everybody(domain)
+    np.testing.assert_allclose(np.abs(np.diff(model.probabilities(x), axis=1)), lead, rtol=0.02)
+    assert set(judge(domain, model, x).is_discriminatory.tolist()) == {evidence}
+
+
 def test_a_tie_between_the_two_best_of_three_classes_is_not_evidence() -> None:
     table = [
         [[0.4, 0.4, 0.2], [0.3, 0.5, 0.2], [0.4, 0.6, 0.0]],
