@@ -250,6 +250,15 @@ def spoilt(path: Path) -> None:
     path.write_bytes(content)
 
 
+def a_word_too_many(path: Path) -> None:
+    """Word number 3 of three: indices have two bits each, four to a byte."""
+    table = pa.table({"a": ["x", "y", "z"] * 40})
+    pq.write_table(table, path, compression="none")
+    content = path.read_bytes()
+    assert b"\x24\x49\x92" in content
+    path.write_bytes(content.replace(b"\x24\x49\x92", b"\xff\x49\x92", 1))
+
+
 def twice(path: Path) -> None:
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
 
@@ -260,6 +269,7 @@ MALFORMED_PARQUET: dict[str, tuple[Callable[[Path], Any], str]] = {
     "magic only": (lambda path: path.write_bytes(b"PAR1PAR1"), "not a complete Parquet file"),
     "truncated": (cut, "not a complete Parquet file"),
     "spoilt pages": (spoilt, "not a complete Parquet file"),
+    "a word that is not there": (a_word_too_many, "Dictionary indices invalid"),
     "no rows": (parquet(a=pa.array([], pa.int64())), "no rows"),
     "no columns": (lambda path: pq.write_table(pa.table({}), path), "no rows"),
     "names twice": (twice, "more than one column named 'a'"),

@@ -43,6 +43,7 @@ def arrow_of_parquet(
         table = pq.ParquetFile(path, read_dictionary=words).read(
             columns=chosen, use_pandas_metadata=False
         )
+        table.validate(full=True)  # a damaged file may name words that it does not have
     except (pa.ArrowException, OSError) as error:
         reason = str(error).partition("\n")[0].rstrip(".")
         raise DataError(
