@@ -194,11 +194,11 @@ def _repaired(table: str, ending: str, folder: Path, strength: float | None) -> 
         *("--out", str(repaired), "--overwrite"),
     )
     seconds = time.perf_counter() - seconds
-    told = json.loads((repaired / "audit.json").read_text())
-    place = "model" if told["repair"]["accepted"] else "refused-model"
+    document = json.loads((repaired / "audit.json").read_text())
+    place = "model" if document["repair"]["accepted"] else "refused-model"
     _run(*audit, *model(repaired / place / file.name), "--out", str(again), "--overwrite")
     fresh = json.loads((again / "audit.json").read_text())
-    proof = told["repair"]
+    proof = document["repair"]
     comparisons = {f"{each['what']} {each['by']}": each for each in proof["verdict"]["comparisons"]}
     return {
         "code": code,
@@ -217,7 +217,7 @@ def _repaired(table: str, ending: str, folder: Path, strength: float | None) -> 
             name: [each["control"]["mean"], each["repaired"]["mean"]]
             for name, each in comparisons.items()
         },
-        "same": all(fresh[part] == told[part] for part in ("people", "dm_rs", "fairness"))
+        "same": all(fresh[part] == document[part] for part in ("people", "dm_rs", "fairness"))
         and fresh["model"]["accuracy"] == proof["after"]["accuracy"]["estimate"],
         "untouched": file.read_bytes() == before,
     }

@@ -154,8 +154,8 @@ def main() -> None:
         server = Server(served)
         print("| asked | first byte | CPU | page | limit |\n|---|--:|--:|--:|---|")
         for what, (limit, paths) in asked(rows).items():
-            told = [server.ask(path) for path in paths]
-            first, cpu, largest = (median(each) for each in zip(*told, strict=True))
+            answers = [server.ask(path) for path in paths]
+            first, cpu, largest = (median(each) for each in zip(*answers, strict=True))
             kept = cpu < LIMITS[limit] and largest < LIMITS["page"]
             print(
                 f"| {what} | {1000 * first:,.0f} ms | {1000 * cpu:,.0f} ms | {largest / 1000:,.0f}"

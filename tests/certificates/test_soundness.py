@@ -286,11 +286,11 @@ def write(path: Path, arrays: dict[str, Any]) -> None:
     """Write a certificate whose digest is that of its arrays."""
     import hashlib
 
-    told, meta = hashlib.sha256(), json.loads(bytes(arrays["meta"]).decode())
+    digest, meta = hashlib.sha256(), json.loads(bytes(arrays["meta"]).decode())
     for name in sorted(set(arrays) - {"meta"}):
         array = np.ascontiguousarray(arrays[name])
-        told.update(f"{name}{array.dtype.str}{array.shape}".encode() + array.tobytes())
-    meta["sha256"] = told.hexdigest()
+        digest.update(f"{name}{array.dtype.str}{array.shape}".encode() + array.tobytes())
+    meta["sha256"] = digest.hexdigest()
     body = np.frombuffer(json.dumps(meta).encode(), dtype=np.uint8)
     np.savez(path, allow_pickle=False, **{**arrays, "meta": body})
 

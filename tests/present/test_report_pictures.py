@@ -841,8 +841,12 @@ def of_classifier() -> Document:
 
 def test_a_classifier_is_not_called_a_detector() -> None:
     text = words(render_images(of_classifier()))
-    for told in ("Classifier smiles.onnx", "the classifier’s own head", "Inside the classifier"):
-        assert told in text
+    for expected in (
+        "Classifier smiles.onnx",
+        "the classifier’s own head",
+        "Inside the classifier",
+    ):
+        assert expected in text
     assert "that the classifier judges differently" in text
     assert "detector" not in text.lower()
     assert "faces found" not in text
