@@ -38,7 +38,13 @@ from fairprobe.repairs.estimators import (
 )
 from fairprobe.search import Budget
 
-SHORT: dict[str, Any] = {"hidden": (16,), "learning_rate": 0.05, "batch_size": 64, "max_epochs": 8}
+SHORT: dict[str, Any] = {
+    "hidden": (16,),
+    "learning_rate": 0.05,
+    "batch_size": 64,
+    "max_epochs": 8,
+    "random_state": 0,  # a short training by chance may end in one class, which is a warning
+}
 LITTLE = Budget(seeds=2, global_iterations=2, local_iterations=2)
 SENSITIVE: list[type[RepairClassifier]] = [
     CounterfactualClassifier,
