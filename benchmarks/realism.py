@@ -1,26 +1,26 @@
-"""How many mutants of CamVid's photographs look real, by two versions of the code.
+"""How many mutants of CamVid's photographs look real, by two versions of the code; and whether the
+realism check can be trusted.
 
     git worktree add /tmp/before 4d6c89d
     PYTHONPATH=/tmp/before/src:. python -m benchmarks.realism make /tmp/realism/before
     python -m benchmarks.realism make /tmp/realism/after
     python -m benchmarks.realism score /tmp/realism/before /tmp/realism/after
+    python -m benchmarks.realism control
 
-`make` runs with the mutations of whichever fairprobe is on the path and writes what the realism
-check sees of each mutant, and two contact sheets of 20 mutants for each operator (original left,
-mutant right). `score` is one check for all: the classifiers learn from the mutants of all folders,
-in equal parts, and score none whose scene, or inserted object, they saw.
+`make` runs with the mutations of whichever fairprobe is on the path. It writes the mutants, and two
+contact sheets of 20 for each operator (original left, mutant right). `score` is one check for all:
+the classifiers learn from the mutants of all folders, and score none whose scene, or inserted
+object, they saw. `control` checks mutants that are made wrong on purpose, and real objects pasted
+back; each set by itself, as in an audit that made nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import cv2
@@ -49,16 +49,7 @@ def photographs() -> Scenes:
     return open_scenes(folder / "images", folder / "masks")
 
 
-def realism() -> ModuleType:
-    """The realism check of this tree, whatever fairprobe is on the path."""
-    file = Path(__file__).parents[1] / "src" / "fairprobe" / "scenes" / "realism.py"
-    spec = importlib.util.spec_from_file_location("realism", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["realism"] = module
-    spec.loader.exec_module(module)
-    return module
+# -- making ----------------------------------------------------------------------------------------
 
 
 def mutants(scenes: Scenes, operator: str) -> Iterator[tuple[Scene, Mutant, str]]:
@@ -106,31 +97,37 @@ def largest(mutant: Mutant) -> Instance:
 
 def make(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    appearance, scenes = realism().appearance, photographs()
-    found: list[dict[str, Any]] = []
+    scenes, notes = photographs(), []
     for operator in OPERATORS:
         made = list(mutants(scenes, operator))
         drawn = np.random.default_rng(0).permutation(len(made))[:LOOKED_AT].tolist()
         for at, (scene, mutant, source) in enumerate(made):
-            found.append(
+            file = f"{operator}-{at}.png"
+            Image.fromarray(mutant.image).save(folder / file, compress_level=1)
+            shape = largest(mutant)
+            notes.append(
                 {
                     "operator": operator,
                     "scene": scene.name,
                     "label": mutant.label,
                     "source": source,
-                    "look": appearance(mutant.image, largest(mutant)),
+                    "box": shape.box,
+                    "mask": np.packbits(shape.mask).tobytes().hex(),
+                    "file": file,
                     "looked_at": at in drawn,
                 }
             )
         for page in range(2):
-            sheet([made[at] for at in drawn[page::2]]).save(folder / f"{operator}-{page}.png")
+            sheet([made[at][:2] for at in drawn[page::2]]).save(
+                folder / f"sheet-{operator}-{page}.png"
+            )
         print(f"{operator}: {len(made)} mutants by {fairprobe.__file__}", flush=True)
-    (folder / "looks.json").write_text(json.dumps(found), encoding="utf-8")
+    (folder / "mutants.json").write_text(json.dumps(notes), encoding="utf-8")
 
 
-def sheet(made: list[tuple[Scene, Mutant, str]]) -> Image.Image:
+def sheet(made: list[tuple[Scene, Mutant]]) -> Image.Image:
     page = Image.new("RGB", (2 * WIDE * ACROSS, HIGH * DOWN))
-    for at, (scene, mutant, _) in enumerate(made):
+    for at, (scene, mutant) in enumerate(made):
         row, column = divmod(at, ACROSS)
         for side, picture in enumerate((scene.image, mutant.image)):
             small = Image.fromarray(picture).resize((WIDE, HIGH))
@@ -143,32 +140,65 @@ def sheet(made: list[tuple[Scene, Mutant, str]]) -> Image.Image:
     return page
 
 
+# -- scoring ---------------------------------------------------------------------------------------
+
+
+def mutant_of(note: dict[str, Any], folder: Path) -> Mutant:
+    """A mutant that was written by any version of the code."""
+    left, top, right, bottom = note["box"]
+    size = bottom - top, right - left
+    bits = np.unpackbits(np.frombuffer(bytes.fromhex(note["mask"]), np.uint8))
+    shape = Instance(
+        note["label"],
+        (left, top, right, bottom),
+        bits[: size[0] * size[1]].reshape(size).astype(bool),
+    )
+    with Image.open(folder / note["file"]) as opened:
+        image = np.asarray(opened.convert("RGB"))
+    is_gone = note["operator"] == "delete"
+    return Mutant(
+        note["scene"],
+        note["operator"],
+        note["label"],
+        image,
+        1,
+        (shape.box,),
+        removed=(shape,) if is_gone else (),
+        added=() if is_gone else (shape,),
+        sources=() if is_gone else (note["source"],),
+    )
+
+
 def score(folders: list[Path]) -> None:
-    from fairprobe.scenes.realism import Patches, scores, threshold_of
+    from fairprobe.scenes.realism import Patches, look_of, scores, threshold_of
     from fairprobe.scenes.realism_check import real_patches
 
-    objects, background = real_patches(list(photographs()), set(LABELS), seed=0)
-    every = [json.loads((folder / "looks.json").read_text(encoding="utf-8")) for folder in folders]
+    scenes = {scene.name: scene for scene in photographs()}
+    objects, background = real_patches(scenes.values(), set(LABELS))
+    every = [
+        json.loads((folder / "mutants.json").read_text(encoding="utf-8")) for folder in folders
+    ]
     print("| mutation | code | mutants | look real | of the 40 looked at |")
     print("| :-- | :-- | --: | --: | --: |")
     for operator in OPERATORS:
         real = background if operator == "delete" else objects
-        rows = [
-            (folder.name, one)
-            for folder, found in zip(folders, every, strict=True)
-            for one in found
-            if one["operator"] == operator and one["look"] is not None
-        ]
+        rows = []
+        for folder, notes in zip(folders, every, strict=True):
+            for note in notes:
+                if note["operator"] == operator:
+                    look, source = look_of(scenes[note["scene"]], mutant_of(note, folder))
+                    if look is not None:
+                        rows.append((folder.name, note, look, source))
         judged = Patches(
-            [one["scene"] for _, one in rows],
-            [one["source"] for _, one in rows],
-            np.array([one["look"] for _, one in rows]),
+            [note["scene"] for _, note, _, _ in rows],
+            [source for _, _, _, source in rows],
+            [look for _, _, look, _ in rows],
         )
         of_real, of_mutants = scores(real, judged)
         passes = of_mutants >= threshold_of(of_real)
         for folder in folders:
-            own = np.array([name == folder.name for name, _ in rows])
-            seen = own & np.array([one["looked_at"] for _, one in rows])
+            own = np.array([name == folder.name for name, *_ in rows])
+            seen = own & np.array([note["looked_at"] for _, note, _, _ in rows])
             print(
                 f"| {operator} | {folder.name} | {own.sum()} | {passes[own].mean():.1%} |"
                 f" {passes[seen].sum()} of {seen.sum()} = {passes[seen].mean():.1%} |",
@@ -181,11 +211,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("step", choices=("make", "score"))
-    parser.add_argument("folders", nargs="+", type=Path)
+    parser.add_argument("step", choices=("make", "score", "control"))
+    parser.add_argument("folders", nargs="*", type=Path)
     options = parser.parse_args()
     cv2.setNumThreads(1)
     if options.step == "make":
         make(options.folders[0])
-    else:
+    elif options.step == "score":
         score(options.folders)
+    else:
+        from benchmarks.realism_control import control
+
+        control(photographs())

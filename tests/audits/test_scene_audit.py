@@ -757,12 +757,11 @@ def test_an_interrupted_run_is_continued(tmp_path: Path, monkeypatch: pytest.Mon
         assert message in " ".join(result.output.split())
 
 
-def test_the_demo_has_no_annotations(tmp_path: Path) -> None:
-    result = CLI.invoke(
-        app, ["scenes", "demo", "--annotations", str(tmp_path), "--out", str(tmp_path / "run")]
-    )
+@pytest.mark.parametrize("option", ["--annotations", "--segmenter", "--kind", "--names"])
+def test_the_demo_takes_no_other_annotations(option: str, tmp_path: Path) -> None:
+    result = CLI.invoke(app, ["scenes", "demo", option, "coco", "--out", str(tmp_path / "run")])
     assert result.exit_code == 2
-    assert "draws its own scenes" in " ".join(result.output.split())
+    assert "brings its own pictures and annotations" in " ".join(result.output.split())
 
 
 def test_the_old_name_of_the_audit_warns_and_works() -> None:

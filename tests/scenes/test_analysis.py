@@ -380,6 +380,64 @@ def test_situations_differ_by_what_is_annotated_there_and_recognized_before() ->
     assert np.abs(cells.against_equals()).max() < 1e-12
 
 
+def test_a_class_in_a_scene_is_one_block_however_many_tests_it_has() -> None:
+    """One seen before: a in two scenes, lost in 2 of 2 tests and in 0 of 1; b in one scene, lost in
+    1 of 4. Two seen before: only b. Three seen before: nobody errs.
+    """
+    tests = [one_test({"a": 1, "b": 2}, {"b": 1}, scene="s", repeat=at) for at in range(2)]
+    tests += [one_test({"a": 1, "c": 3}, {"a": 1, "c": 3}, scene="t")]
+    tests += [one_test({"b": 1}, {"b": int(at > 0)}, scene="u", repeat=at) for at in range(4)]
+    tests += [one_test({"b": 3}, {"b": 3}, scene="v")]
+    cells = Cells.of(tests, "exclusion")
+    blocks = cells.blocks()
+    found = [
+        (cells.labels[label], cells.scenes[scene], error)
+        for (_, label, scene), error in zip(blocks.keys.tolist(), blocks.errors, strict=True)
+    ]
+    assert found == [("a", "s", 1.0), ("a", "t", 0.0), ("b", "u", 0.25)]
+    assert blocks.stratum.tolist() == [0, 0, 0]
+    assert len(Cells.of([], "gt").blocks().errors) == 0
+
+
+def test_situations_that_hold_one_contrast_each_are_no_evidence_by_sign_flips_alone() -> None:
+    """In each of six situations, a is lost in all tests of one scene, and b in none of another: six
+    coin tosses, in which a was the one that is lost. A situation with two scenes gives both the
+    same score, so that sign flips see twelve scenes that agree. Exchanges see six.
+    """
+    tests = [
+        one_test(
+            {label: at + 1},
+            {label: at if label == "a" else at + 1},
+            scene=f"{label}{at}",
+            label="cat",
+            repeat=repeat,
+        )
+        for at in range(6)
+        for label in "ab"
+        for repeat in range(3)
+    ]
+    cells = Cells.of(tests, "exclusion", ["a", "b"])
+    assert (cells.against_equals()[:, 0] > 0).sum() == 12
+    found = {one.label: one for one in analyze(tests, "exclusion", flips=20_000).classes}
+    assert found["a"].p == near(2**-6, abs=0.004)
+
+
+def test_all_recognizers_of_a_run_are_corrected_for_each_other() -> None:
+    first = shown_to(0, blind_to="truck")
+    second = [replace(test, detector="e") for test in shown_to(1)]
+    alone, both = analyses(first), analyses([*first, *second])
+    family = {one.family for one in alone if one.is_primary}.pop()
+    assert {one.family for one in both if one.is_primary} == {
+        family + sum(len(one.classes) for one in both if one.is_primary and one.detector == "e")
+    }
+    assert [(one.detector, one.operator, one.oracle) for one in both] == [
+        (detector, one.operator, one.oracle) for detector in "de" for one in alone
+    ]
+    for detector, named in (("d", {"truck"}), ("e", set())):
+        mine = [one for one in both if one.detector == detector]
+        assert {label for one in mine for label in one.unfair} == named
+
+
 def test_rates_of_nothing_keep_what_is_given() -> None:
     assert rates_of(np.array([1.0, 3.0]), np.array([2.0, 0.0]), np.array([7.0, 8.0])).tolist() == [
         0.5,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from fairprobe.scenes.cutouts import Cutout, Light, cutouts_in, cutouts_of
 from fairprobe.scenes.deletion import control, delete, grown_mask
 from fairprobe.scenes.geometry import angular_distance, is_isolated, is_single, orientation
 from fairprobe.scenes.inpainting import Inpainter, Remembering, inpainter
-from fairprobe.scenes.insertion import VEHICLE_GROUND, VEHICLES, insert
-from fairprobe.scenes.labels import GROUND
+from fairprobe.scenes.insertion import VEHICLE_GROUND, insert
+from fairprobe.scenes.labels import GROUND, VEHICLES
 from fairprobe.scenes.perspective import perspective_of
 from fairprobe.scenes.rotation import MOST, RotationSettings, rotate, turn
 from fairprobe.scenes.scene import GivenScenes, Instance, Mutant, Picture, Scene, Skipped
@@ -41,6 +42,7 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+@cache  # where the tests need them: every process of the suite imports this file
 def inserted(count: int = 2) -> list[tuple[DrawnScene, Mutant]]:
     found = []
     for at, scene in enumerate(SCENES):
@@ -51,9 +53,6 @@ def inserted(count: int = 2) -> list[tuple[DrawnScene, Mutant]]:
                     found.append((scene, mutant))
                     break
     return found
-
-
-ALL_INSERTED = inserted()
 
 
 def plain_scene(*instances: Instance, size: tuple[int, int] = (120, 160)) -> Scene:
@@ -128,11 +127,11 @@ def test_an_object_with_another_before_it_and_one_at_the_border_do_not_count() -
 
 
 def test_every_class_was_inserted_somewhere() -> None:
-    assert {mutant.label for _, mutant in ALL_INSERTED} == set(INSERTED)
+    assert {mutant.label for _, mutant in inserted()} == set(INSERTED)
 
 
 def test_inserted_objects_have_their_true_height_at_every_row() -> None:
-    for scene, mutant in ALL_INSERTED:
+    for scene, mutant in inserted():
         for left, top, right, bottom in mutant.places:
             true = scene.true_height(bottom - 1) * HEIGHTS[mutant.label]
             assert abs(bottom - top - true) <= max(0.1 * true, 1.0), (
@@ -146,7 +145,7 @@ def test_inserted_objects_have_their_true_height_at_every_row() -> None:
 
 
 def test_feet_stand_wholly_on_ground_and_nothing_inserted_overlaps() -> None:
-    for scene, mutant in ALL_INSERTED:
+    for scene, mutant in inserted():
         ground = scene.ground(VEHICLE_GROUND if mutant.label in VEHICLES else GROUND)
         taken = np.zeros(scene.size, dtype=int)
         for left, top, right, bottom in mutant.places:
@@ -157,7 +156,7 @@ def test_feet_stand_wholly_on_ground_and_nothing_inserted_overlaps() -> None:
 
 
 def test_no_far_object_covers_a_near_one_and_no_object_is_hidden() -> None:
-    for scene, mutant in ALL_INSERTED:
+    for scene, mutant in inserted():
         changed = (mutant.image.astype(int) - scene.image != 0).any(axis=2)
         for one in scene.instances:
             mask = one.whole(scene.size)
@@ -488,7 +487,7 @@ def test_there_is_no_in_painting_control_of_an_insertion_or_without_room() -> No
     assert isinstance(
         control(scene, scene.instances, inpainter=inpainter("ns"), rng=rng()), Skipped
     )
-    assert isinstance(control(*ALL_INSERTED[0], inpainter=inpainter("ns"), rng=rng()), Skipped)
+    assert isinstance(control(*inserted()[0], inpainter=inpainter("ns"), rng=rng()), Skipped)
 
 
 def _with_image(scene: Scene, image: np.ndarray) -> Scene:

@@ -66,7 +66,8 @@ MEASURING = "Measuring image quality"
 CHECKING = "Checking realism"
 EVIDENCE = (
     "Each class is compared with all classes in equal situations, by the ground truth and by the"
-    " objects lost, all mutations together; p is adjusted for all of these (max-T over scenes)."
+    " objects lost, all mutations together; p is adjusted for all of these and for all recognizers"
+    " (max-T, over scenes and over classes exchanged within situations)."
 )
 NOTHING_SHOWN = (
     "So nothing was shown, neither that classes are treated alike nor that they are not. More"

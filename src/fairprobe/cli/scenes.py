@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from fairprobe.documents.scenes import ScenesDocument
 
 IMAGES = (
-    "A folder of pictures; or 'demo', which draws its own streets and audits a small detector that"
-    " comes with fairprobe."
+    "A folder of pictures; or 'demo': a dozen drawn streets and a small detector that come with"
+    " fairprobe."
 )
 ANNOTATIONS = (
     "What is in the pictures: a COCO JSON (instances, or panoptic with its PNGs beside it),"
@@ -76,7 +76,6 @@ EXPORT = (
     " recognizer on them."
 )
 DEMO = "demo"
-DRAWN, DRAWN_SEED = 12, 2026  # scenes that the demo's detector was not trained on
 REPEATS, DEMO_REPEATS = 5, 2
 
 
@@ -230,7 +229,7 @@ def scenes(
                 open_detector(text, names=_names(detector_classes)) for text in detector or []
             ]
             source, detectors = _inputs(
-                images, annotations, opened, segmenter, (kind, names), folder, report
+                images, annotations, opened, segmenter, (kind, names), folder
             )
             sample_scenes(source, limit=limit, containing=containing, seed=seed)
             if dry_run:
@@ -463,25 +462,21 @@ def _inputs(
     segmenter: str | None,
     form: tuple[str | None, Path | None],
     folder: Path,
-    report: Any,
 ) -> tuple[Any, list[Any]]:
     """The scenes and the recognizers: those of the demo, or the user's own."""
     from fairprobe.scenes.detectors import FORMS
 
     if images == DEMO:
-        if annotations is not None or segmenter is not None:
+        if any(given is not None for given in (annotations, segmenter, *form)):
             raise SettingError(
-                f"'{DEMO}' draws its own scenes. For a folder of that name write ./{DEMO}."
+                f"'{DEMO}' brings its own pictures and annotations. For a folder of that name write"
+                f" ./{DEMO}."
             )
-        from fairprobe.papers.distrofair.drawn import DrawnScenes
+        from fairprobe.papers.distrofair import demo
         from fairprobe.papers.distrofair.drawn_detector import drawn_detector
 
-        def trained(done: int, total: int) -> None:
-            report("Training a small detector", done, total, f"{done:,} of {total:,}")
-
-        return DrawnScenes(DRAWN, seed=DRAWN_SEED), [*detectors] or [
-            drawn_detector(progress=trained)
-        ]
+        images, annotations = str(demo.PICTURES), demo.ANNOTATIONS
+        detectors = detectors or [drawn_detector()]
     if not detectors:
         raise SettingError(f"Name a recognizer to test with --detector: {', '.join(FORMS)}.")
     if annotations is not None and segmenter is not None:

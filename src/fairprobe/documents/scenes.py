@@ -39,7 +39,8 @@ class ClassRate(Document, frozen=True, kw_only=True):
     A rate may be negative (the mutation helped) or above 1; `low` and `high` are null where too few
     scenes show the class. `excess` is its distance to the mean of all classes, `matched` to what is
     expected of a class in equal situations. `p` is about `matched`; `p_adjusted` allows for all
-    classes of the analyses judged together.
+    classes of the analyses judged together, in primary ones of all detectors. The interval is that
+    of the rate: it may hold zero although the class fails more than its equals.
     """
 
     label: str
@@ -70,7 +71,8 @@ class AnalysisDocument(Document, frozen=True, kw_only=True):
     """One detector, operator, oracle and kind of test; classes with the highest rate come first.
 
     Primary analyses name classes, the others say how these fail. `family` is the number of
-    classes and analyses that `p_adjusted` allows for, `flips` the number of sign flips behind it.
+    classes and analyses that `p_adjusted` allows for, `flips` the number of sign flips, and of
+    exchanges, behind it.
     """
 
     detector: str

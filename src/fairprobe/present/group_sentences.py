@@ -20,9 +20,11 @@ def individual(document: TableDocument) -> str:
             f"No person {measured(document)} has a counterpart that differs only in {name}, so"
             " there is no rate."
         )
+    drawn = ", drawn at random for each," if rates.over == "single" else ""
     return (
-        f"Of {plural(rates.b.pairs, 'pair')} of a person {measured(document)} and a counterpart"
-        f" who differs only in {name}, {percent(rates.b.estimate)} get the same decision"
+        f"Of {plural(rates.b.pairs, 'pair')} of a person {measured(document)} and a"
+        f" counterpart{drawn} who differs only in {name}, {percent(rates.b.estimate)} get the same"
+        " decision"
         f" ({level(rates.b.confidence)} interval {interval(rates.b)}), and"
         f" {percent(rates.p.estimate)} get the same decision with nearly the same probabilities"
         f" (interval {interval(rates.p)})."

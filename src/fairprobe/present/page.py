@@ -114,7 +114,7 @@ def python(document: TableDocument) -> str:
             *_counterparts(document),
             *decision_sentences.python(document.model.decision),
             f"    samples={document.dm_rs.samples!r},",
-            *_tau(document),
+            *_rates(document),
             f"    seed={document.seed!r},",
             *(["    show_records=True,"] if any(each.is_record for each in document.pairs) else []),
             ")",
@@ -123,10 +123,13 @@ def python(document: TableDocument) -> str:
     )
 
 
-def _tau(document: TableDocument) -> list[str]:
+def _rates(document: TableDocument) -> list[str]:
     rates = document.fairness.individual
     taus = [each.tau for each in rates.by_tau] or rates.tau
-    return [] if taus == TAU else [f"    tau={taus!r},"]
+    return [
+        *([] if taus == TAU else [f"    tau={taus!r},"]),
+        *(["    pairs='single',"] if rates.over == "single" else []),
+    ]
 
 
 def _counterparts(document: TableDocument) -> list[str]:

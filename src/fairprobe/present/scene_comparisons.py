@@ -339,10 +339,11 @@ def _realism(rows: Sequence[OperatorRealism]) -> Comparison:
     head = ("mutation", "pictures", "look real", "share", "interval", "real patches")
     return Comparison(
         "How many mutants look real",
-        "A small classifier tells real from mutated patches by light, contrast, color, sharpness,"
-        " seams and orientation. A mutant passes if it scores no less than nine of ten real"
-        " patches, so about 90 % would pass if none could be told apart. No patch is scored by a"
-        " classifier that saw its scene or its object.",
+        "A small classifier tells real from mutated patches by light, contrast, color, sharpness"
+        " and seams, and objects by how usual their height, ground and outline are. A mutant"
+        " passes if it scores no less than nine of ten real patches, so about 90 % would pass if"
+        " none could be told apart. No patch is scored by a classifier that saw its scene or its"
+        " object.",
         Table(
             head,
             [

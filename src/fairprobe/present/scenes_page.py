@@ -317,8 +317,9 @@ def _bar(row: ClassRate, control: ClassRate | None) -> ClassBar:
 
 
 def _class_table(one: AnalysisDocument, controls: dict[str, ClassRate]) -> Table:
-    head = ("class", "objects", "errors", "rate", "interval", "plain rule", "against equals",
-            "adjusted p", "evidence", "control", "interval of the control")  # fmt: skip
+    head = ("class", "objects", "errors", "rate", "interval of the rate", "plain rule",
+            "against equals", "adjusted p", "evidence", "control",
+            "interval of the control")  # fmt: skip
     rows = []
     for row in _ordered(one):
         control = controls.get(row.label)

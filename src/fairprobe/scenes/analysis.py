@@ -24,13 +24,17 @@ evidence holds:
   annotated, as many there, as many recognized in the original. In counts two random misses cancel,
   so single objects have a higher rate than crowds by chance alone; and what was missed by chance
   before is found by chance now.
-- Chance is judged by scenes, with all their tests, for all classes at once (`statistics.max_t`).
+- Chance is judged by scenes, with all their tests, for all classes at once, in two ways that must
+  agree; p is the larger one. Signs of whole scenes are flipped (`statistics.max_t`): classes may
+  differ in how many tests they have, but few scenes with large scores mislead. And classes are
+  exchanged within equal situations (`statistics.exchange`), a class in a scene counting once,
+  however many tests it has: errors may be few and come together.
 - Two analyses are *primary* and judged together: all mutations, by the ground truth and by the
-  objects lost (`PRIMARY`). They alone name classes. Of twenty fair recognizers, one may have any
-  class named at all. Added objects name nobody: where one was missed before, finding it counts as
-  added.
-- The other analyses say by which mutation and oracle a named class fails. They are corrected for
-  each other.
+  objects lost (`PRIMARY`), for all recognizers of a run. They alone name classes. Of twenty runs
+  with fair recognizers, one may name anybody at all. Added objects name nobody: where one was
+  missed before, finding it counts as added.
+- The other analyses say by which mutation and oracle a named class fails. Those of one recognizer
+  are corrected for each other.
 """
 
 from __future__ import annotations
@@ -49,7 +53,8 @@ from fairprobe.errors import SettingError
 from fairprobe.scenes.cells import TINY, Cells, rates_of
 from fairprobe.scenes.intervals import Ratio, finite, rate_interval
 from fairprobe.scenes.oracles import ORACLES, Test
-from fairprobe.statistics.max_t import FLIPS, max_t
+from fairprobe.statistics.exchange import Strata
+from fairprobe.statistics.max_t import FLIPS, max_t, step_down
 from fairprobe.statistics.rates import CONFIDENCE
 
 ALL: Final = "all"  # operators together
@@ -57,6 +62,7 @@ PRIMARY: tuple[Oracle, ...] = ("gt", "exclusion")
 FEWEST = 10  # objects of a class
 FEWEST_FLIPS = 100
 SHOWN = 6  # tests of a class
+AT_ONCE = 2_000_000  # random numbers in memory
 
 
 @dataclass(frozen=True)
@@ -162,7 +168,8 @@ def analyses(
         return test.detector
 
     chosen = sorted((test for test in tests if test.kind == kind), key=name)
-    found: list[Analysis] = []
+    primary: list[list[_Measured]] = []
+    others: list[list[_Measured]] = []
     for _, group in groupby(chosen, key=name):
         measured = [
             _Measured.of(part, oracle, labels, fewest)
@@ -170,11 +177,15 @@ def analyses(
             for oracle in oracles
         ]
         together = measured[: len(oracles)]
-        primary = [one for one in together if one.oracle in PRIMARY] or together
-        others = [one for one in measured if not any(one is other for other in primary)]
-        first = _judge(primary, None, flips, seed)
-        named = {label for one in first for label in one.unfair}
-        found += (*first, *_judge(others, named, flips, seed))
+        first = [one for one in together if one.oracle in PRIMARY] or together
+        primary.append(first)
+        others.append([one for one in measured if not any(one is other for other in first)])
+    judged = iter(_judge([one for several in primary for one in several], None, flips, seed))
+    found: list[Analysis] = []
+    for several, rest in zip(primary, others, strict=True):
+        mine = [next(judged) for _ in several]
+        named = {label for one in mine for label in one.unfair}
+        found += (*mine, *_judge(rest, named, flips, seed))
     return tuple(found)
 
 
@@ -324,6 +335,8 @@ def _judge(
     """
     if flips < FEWEST_FLIPS:
         raise SettingError(f"Evidence needs {FEWEST_FLIPS} sign flips or more; got {flips}.")
+    if not measured:
+        return []
     scenes = sorted({scene for one in measured for scene in one.cells.scenes})
     place = {scene: at for at, scene in enumerate(scenes)}
     scores = []
@@ -334,12 +347,14 @@ def _judge(
     informing = [(one.cells.by_scene(one.cells.objects) > 0).sum(axis=0) for one in measured]
     ends: Ints = np.cumsum([0, *(len(one.cells.labels) for one in measured)])
     rng = np.random.default_rng(seed)
-    p, adjusted = max_t(
+    flipped = max_t(
         np.concatenate([np.zeros((len(scenes), 0)), *scores], axis=1),
         np.concatenate([np.zeros(0, dtype=np.int64), *informing]),
         flips=flips,
         rng=rng,
     )
+    exchanged = _exchange(measured, flips, rng)
+    p, adjusted = (np.maximum(*both) for both in zip(flipped, exchanged, strict=True))
     return [
         one.analysis(
             score,
@@ -352,6 +367,33 @@ def _judge(
         )
         for one, score, start, end in zip(measured, scores, ends[:-1], ends[1:], strict=True)
     ]
+
+
+def _exchange(
+    measured: Sequence[_Measured], exchanges: int, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """p values by exchanging classes within equal situations, each alone and adjusted for all.
+    Oracles share the exchanges of a recognizer and operator, so that they stay correlated.
+    """
+    columns: dict[tuple[object, ...], int] = {}
+    parts: list[tuple[Strata, Ints]] = []
+    for one in measured:
+        cells, blocks = one.cells, one.cells.blocks()
+        about = [(test.detector, test.operator) for test in one.tests[:1]]
+        mine = [
+            columns.setdefault((*about, situation, cells.labels[label], scene), len(columns))
+            for situation, label, scene in blocks.keys.tolist()
+        ]
+        strata = Strata(blocks.errors, blocks.stratum, blocks.keys[:, 1], len(cells.labels))
+        parts.append((strata, np.array(mine, dtype=np.int64)))
+    step = max(AT_ONCE // max(len(columns), 1), 1)
+    chance = []
+    for start in range(0, exchanges, step):
+        keys = rng.random((min(step, exchanges - start), len(columns)))
+        chance.append(np.hstack([strata.exchanged(keys[:, mine]) for strata, mine in parts]))
+    return step_down(
+        np.concatenate([strata.statistics for strata, _ in parts]), np.concatenate(chance)
+    )
 
 
 def _worst(tests: Sequence[Test], found: Ints) -> tuple[Test, ...]:

@@ -122,6 +122,37 @@ class Cells:
         np.add.at(part, (place, label), 1 / cases[place])
         return own - together @ part
 
+    def blocks(self) -> Blocks:
+        """The tests of a class in one scene and situation, as one block each. Situations that only
+        one class has, or in which nobody errs, are left out.
+        """
+        test, label = np.nonzero(self.counted)
+        every = np.stack([self.situation[test, label], label, self.scene[test]], axis=1)
+        keys, block = np.unique(every, axis=0, return_inverse=True)
+        block = block.reshape(-1)
+        sums = np.bincount(block, weights=self.errors[test, label], minlength=len(keys))
+        errors = sums / np.bincount(block, minlength=len(keys))
+        _, first, stratum = np.unique(keys[:, 0], return_index=True, return_inverse=True)
+        is_another = keys[:, 1] != keys[first, 1][stratum]
+        informs = np.zeros((2, len(first)), dtype=bool)
+        informs[0, stratum[is_another]] = True
+        informs[1, stratum[errors != 0]] = True
+        kept = (informs[0] & informs[1])[stratum]
+        _, stratum = np.unique(stratum[kept], return_inverse=True)
+        return Blocks(keys[kept], stratum, errors[kept])
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Tests of one class in one scene and situation."""
+
+    keys: Ints
+    """(blocks, 3): situation, class, scene."""
+    stratum: Ints
+    """The index of the situation among those of all blocks."""
+    errors: Floats
+    """The mean error of a test."""
+
 
 def rates_of(errors: Floats, objects: Floats, otherwise: Floats | float = 0.0) -> Floats:
     """Errors per object; `otherwise` where there is no object of the class."""

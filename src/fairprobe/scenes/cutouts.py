@@ -233,16 +233,22 @@ def _present(there: Mapping[str, Sequence[Path]], missing: Sequence[str]) -> str
     return f"It has folders for: {', '.join(names)}.{question}"
 
 
-def cut_out(scene: Scene, instance: Instance) -> Cutout:
-    """One object, without the outermost pixels of its mask."""
+def trimmed(instance: Instance) -> Instance:
+    """An object without holes and without the outermost pixels of its mask."""
     mask: Mask = ndimage.binary_fill_holes(instance.mask)
     if instance.height >= TRIM_FROM:
-        trimmed = ndimage.minimum_filter(mask, size=2 * TRIMMED + 1, mode="constant")
-        mask = trimmed if trimmed.any() else mask
-    left, top = instance.box[:2]
-    inner = Instance.of(instance.label, mask)
-    x, y, right, bottom = inner.box
-    image = scene.image[top + y : top + bottom, left + x : left + right]
+        inner = ndimage.minimum_filter(mask, size=2 * TRIMMED + 1, mode="constant")
+        mask = inner if inner.any() else mask
+    (left, top), found = instance.box[:2], Instance.of(instance.label, mask)
+    x, y, right, bottom = found.box
+    return replace(found, box=(left + x, top + y, left + right, top + bottom))
+
+
+def cut_out(scene: Scene, instance: Instance) -> Cutout:
+    """One object, without the outermost pixels of its mask."""
+    inner = trimmed(instance)
+    left, top, right, bottom = inner.box
+    image = scene.image[top:bottom, left:right]
     side = (instance.box[0] + instance.box[2]) / 2 / scene.size[1]
     cover = inner.mask.astype(np.uint8) * np.uint8(255)
     place = light_at(scene, instance.box, instance)
@@ -255,7 +261,7 @@ def cut_out(scene: Scene, instance: Instance) -> Cutout:
         scene.name,
         place,
         ground_at(scene, instance),
-        (left + x, top + y),
+        (left, top),
     )
 
 

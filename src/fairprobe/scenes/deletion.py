@@ -25,17 +25,17 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage, signal
 
-from fairprobe.arrays import Mask
+from fairprobe.arrays import Ints, Mask
 from fairprobe.scenes.geometry import uprights
 from fairprobe.scenes.inpainting import Inpainter
-from fairprobe.scenes.labels import UPRIGHT
+from fairprobe.scenes.labels import UPRIGHT, VEHICLES
 from fairprobe.scenes.scene import Instance, Mutant, Picture, Scene, Skipped
 
 MOST_PAINTED = 1 / 3  # of a picture; more would be a new picture
 LEAST_KNOWN = 0.3  # of a picture: the annotated background from which a hole's is guessed
 LIKE_ROWS = 0.1  # of the picture's height: within it, the background is of the same kind
 SMOOTH_EDGE = 1  # pixels kept around a kept object, so that its outline stays
-BESIDE = 4.0  # what is a row away is as far as so many columns, when a hole's background is guessed
+BESIDE = 4.0  # what is a row away is as far as so many columns: background differs more by rows
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class DeletionSettings:
     """Of the picture's height, to each side."""
     margins: tuple[int, int] = (3, 15)
     """The least and greatest, in pixels."""
-    shadow: float = 0.08
-    """Of the object's size: the margin at its foot."""
+    shadows: tuple[float, float] = (0.15, 0.08)
+    """Of the object's size: the margin at the foot of a vehicle, and of others."""
     guided: bool = True
     """Whether the annotated background beside a hole says what to fill it with."""
 
@@ -57,7 +57,7 @@ class DeletionSettings:
 
 
 DEFAULTS = DeletionSettings()
-PAPER = DeletionSettings(margins=(15, 15), shadow=0.0, guided=False)
+PAPER = DeletionSettings(margins=(15, 15), shadows=(0.0, 0.0), guided=False)
 
 
 def delete(
@@ -93,7 +93,8 @@ def grown_mask(
     mask = _grown(_union(scene, instances), settings.margin_in(scene))
     for one in instances:
         left, _, right, bottom = one.box
-        down, aside = (round(settings.shadow * size) for size in one.mask.shape)
+        shadow = settings.shadows[0 if one.label in VEHICLES else 1]
+        down, aside = (round(shadow * size) for size in one.mask.shape)
         if down > settings.margin_in(scene):
             mask[max(0, bottom - down) : bottom + down, max(0, left - aside) : right + aside] = True
     return mask
@@ -192,18 +193,23 @@ def free_place(
     taken: Mask, mask: Mask, row: int, rng: np.random.Generator
 ) -> tuple[int, int] | None:
     """Left and top of a free place for the mask within the picture; near this row if possible."""
-    if mask.shape[0] > taken.shape[0] or mask.shape[1] > taken.shape[1]:
-        return None
-    under = signal.fftconvolve(
-        taken.astype(np.float32), mask[::-1, ::-1].astype(np.float32), mode="valid"
-    )
-    free = np.argwhere(under < 0.5)
+    free = free_places(taken, mask)
     if not len(free):
         return None
     beside = free[np.abs(free[:, 0] - row) <= LIKE_ROWS * taken.shape[0]]
     free = beside if len(beside) else free
     top, left = free[int(rng.integers(len(free)))]
     return int(left), int(top)
+
+
+def free_places(taken: Mask, mask: Mask) -> Ints:
+    """The top and left of all free places for the mask within the picture."""
+    if mask.shape[0] > taken.shape[0] or mask.shape[1] > taken.shape[1]:
+        return np.zeros((0, 2), dtype=np.int64)
+    under = signal.fftconvolve(
+        taken.astype(np.float32), mask[::-1, ::-1].astype(np.float32), mode="valid"
+    )
+    return np.argwhere(under < 0.5)
 
 
 def _union(scene: Scene, instances: Sequence[Instance]) -> Mask:

@@ -41,6 +41,7 @@ FLAT = 0.02  # the priority where no line runs in, beside the strongest line's
 STRONGEST = 1020.0  # Sobel's response to a step from black to white
 MOST_ROUNDS = 150  # of conjugate gradients
 SMOOTH_ENOUGH = 0.05  # squared levels a pixel that may be left
+HOLD = 1 / 64  # how strongly a pixel keeps its color, beside the step to its neighbor
 NEXT = np.ones((3, 3), np.uint8)
 
 Floats32 = npt.NDArray[np.float32]
@@ -170,7 +171,7 @@ def _smoothed(links: list[_Links], inside: Floats32) -> Floats32:
         total = np.zeros_like(change)
         for first, second, used, _ in links:
             _flow(total, first, second, used * (change[second] - change[first]))
-        return np.asarray(total * inside)
+        return np.asarray((total + HOLD * change) * inside)
 
     left = np.zeros((*inside.shape[:2], 3), np.float32)
     for first, second, used, off in links:

@@ -2,16 +2,18 @@
 recognizer on them (DistroFair leaves that to its users).
 
 Inserted and turned objects are added with the pixels that are visible, deleted ones are left out,
-and objects behind new ones lose the pixels that these cover.
+and objects behind new ones lose the pixels that these cover. Classes keep the numbers and names
+that they have in the user's own COCO file, so that both can be trained on together.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from fairprobe.scenes.mutants import MadePicture, mutate_without_painting
 from fairprobe.scenes.scene import Instance, Mutant, Scene
 from fairprobe.storage import replacing, write_text
 
+Size: TypeAlias = tuple[int, int]  # height and width
 ANNOTATIONS, PICTURES = "instances.json", "images"
 LEAST_PIXELS = 25  # of an object: what is left of it is no object
 
@@ -35,7 +38,7 @@ def instances_after(scene: Scene, mutant: Mutant) -> tuple[Instance, ...]:
     for one in scene.instances:
         if not any(one is other for other in mutant.removed):
             mask = one.whole(scene.size) & ~covered
-            if mask.sum() >= min(LEAST_PIXELS, one.mask.sum()):
+            if mask.any() and mask.sum() >= min(LEAST_PIXELS, one.mask.sum()):
                 left.append(Instance.of(one.label, mask))
     new = (Instance.of(one.label, one.whole(scene.size)) for one in mutant.added if one.mask.any())
     return (*left, *new)
@@ -55,21 +58,33 @@ def export_coco(evidence: Evidence, folder: Path | str) -> Path:
         raise StorageError(
             f"Cannot write into {place}: {error.strerror}. Choose another folder."
         ) from error
-    numbers: dict[str, int] = {}
+    return write_coco(place, _copied(evidence, place / PICTURES), evidence.scenes.categories)
+
+
+def write_coco(
+    folder: Path,
+    pictures: Iterable[tuple[dict[str, Any], Size, tuple[Instance, ...]]],
+    categories: Mapping[str, tuple[int | str, str]] | None = None,
+) -> Path:
+    """Write `folder`/instances.json for pictures that are in `folder`/images; its path.
+
+    A picture is its entry (`file_name`, and whatever else is to be said of it), its size and its
+    objects. `categories` are those of the original file; other classes get numbers of their own.
+    """
+    known = dict(categories or {})
+    free = count(1 + max((one for one, _ in known.values() if isinstance(one, int)), default=0))
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    for at, (made, size, found) in enumerate(_mutants(evidence), start=1):
-        name = made.task.file.replace("/", "-")
-        with replacing(place / PICTURES / name) as temporary:
-            copyfile(made.path, temporary)
-        images.append({"id": at, "file_name": name, "height": size[0], "width": size[1]})
+    for at, (entry, size, found) in enumerate(pictures, start=1):
+        images.append({"id": at, **entry, "height": size[0], "width": size[1]})
         for one in found:
-            number = numbers.setdefault(one.label, len(numbers) + 1)
+            if one.label not in known:
+                known[one.label] = (next(free), one.label)
             annotations.append(
                 {
                     "id": len(annotations) + 1,
                     "image_id": at,
-                    "category_id": number,
+                    "category_id": known[one.label][0],
                     "iscrowd": 0,
                     "area": int(one.mask.sum()),
                     "bbox": [*one.box[:2], one.box[2] - one.box[0], one.height],
@@ -77,18 +92,29 @@ def export_coco(evidence: Evidence, folder: Path | str) -> Path:
                 }
             )
     body = {
-        "info": {"description": "Pictures mutated by fairprobe, with what is in them now."},
+        "info": {"description": "Written by fairprobe: what is in each picture now."},
         "images": images,
         "annotations": annotations,
-        "categories": [{"id": at, "name": label} for label, at in numbers.items()],
+        "categories": [{"id": at, "name": name} for at, name in known.values()],
     }
-    write_text(place / ANNOTATIONS, json.dumps(body))
-    return place / ANNOTATIONS
+    write_text(folder / ANNOTATIONS, json.dumps(body))
+    return folder / ANNOTATIONS
 
 
-def _mutants(
-    evidence: Evidence,
-) -> Iterator[tuple[MadePicture, tuple[int, int], tuple[Instance, ...]]]:
+def _copied(
+    evidence: Evidence, folder: Path
+) -> Iterator[tuple[dict[str, Any], Size, tuple[Instance, ...]]]:
+    """Copy every mutant; its entry says what was done to which scene."""
+    for made, size, found in _mutants(evidence):
+        task = made.task
+        name = task.file.replace("/", "-")
+        with replacing(folder / name) as temporary:
+            copyfile(made.path, temporary)
+        done = {"scene": task.scene, "mutation": task.operator, "mutated_class": task.label}
+        yield {"file_name": name, **done}, size, found
+
+
+def _mutants(evidence: Evidence) -> Iterator[tuple[MadePicture, Size, tuple[Instance, ...]]]:
     """Every unusual picture, its size and its objects, scene by scene."""
     made = [one for one in evidence.made.values() if one.task.kind == "ood"]
     scene: Scene | None = None

@@ -12,7 +12,8 @@ ground of its artifact. Deliberate deviations, for plausible pictures and meanin
 - None is enlarged by more than a sixth or shrunk below two fifths, and none is shown twice in a
   picture. None is mirrored, which would mirror text; each stays on its side of the road instead,
   since it was seen from there.
-- Edges are blended within the mask, and a faint shadow lies on the ground at the foot.
+- Edges are blended within the mask, and a shadow lies on the ground at the foot: a dark one below a
+  vehicle, a faint one below others.
 
 `PAPER` switches these off where the paper does not have them: light, sides, poles and signs.
 
@@ -50,7 +51,7 @@ from fairprobe.scenes.geometry import (
     touches_border,
     with_uprights,
 )
-from fairprobe.scenes.labels import GROUND, UNKNOWN
+from fairprobe.scenes.labels import GROUND, UNKNOWN, VEHICLES
 from fairprobe.scenes.perspective import (
     RELATIVE_HEIGHTS,
     SMALLEST,
@@ -59,7 +60,6 @@ from fairprobe.scenes.perspective import (
 )
 from fairprobe.scenes.scene import Box, Instance, Mutant, Picture, Scene, Skipped
 
-VEHICLES = frozenset({"bus", "car", "motorcycle", "truck", "bicycle"})
 VEHICLE_GROUND = frozenset({"road", "earth"})
 NEAR_SIDE = 0.25  # of the picture's width: so far an object may be from where it was seen
 # The least and greatest factors of brightness, of a color against the others, and of contrast.
@@ -90,8 +90,10 @@ class InsertionSettings:
     most_shrunk: float = 2 / 5
     like_light: float = 1.5
     """The greatest ratio of two pictures' brightness at which their objects fit together well."""
-    shadow: float = 0.5
-    """How much darker the ground is at the foot."""
+    shadows: tuple[float, float] = (0.65, 0.2)
+    """How much darker the ground is at the foot of a vehicle, and of others; as measured in
+    photographs of streets, against the ground beside.
+    """
     matches_light: bool = True
     keeps_ground: bool = True
     """Whether an object is put on the kind of ground on which it was seen, if there is room."""
@@ -120,6 +122,7 @@ DEFAULTS = InsertionSettings()
 PAPER = InsertionSettings(
     most_enlarged=4 / 3,
     most_shrunk=0.0,
+    shadows=(0.5, 0.5),
     matches_light=False,
     keeps_ground=False,
     keeps_side=False,
@@ -213,7 +216,8 @@ def _painted(
     canvas = scene.image.astype(np.float32)
     ground = scene.ground(GROUND)
     for one in sorted(placed, key=lambda one: one.foot):
-        _shadow(canvas, ground, one, settings.shadow)
+        dark = settings.shadows[0 if one.cutout.label in VEHICLES else 1]
+        _shadow(canvas, ground, one, dark)
         _paste(canvas, scene, depths, one, settings)
     added = tuple(
         Instance(one.cutout.label, one.box, one.mask & ~nearer_within(depths, one.box, one.foot))

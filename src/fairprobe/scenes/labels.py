@@ -60,6 +60,7 @@ COCO_ENDINGS = (" merged", " other", " stuff")
 
 UPRIGHT = frozenset({"sign", "pole", "traffic light"})
 """Thin things along the street; some annotations count them as stuff."""
+VEHICLES = frozenset({"bus", "car", "motorcycle", "truck", "bicycle"})
 GROUND = frozenset({"road", "earth", "floor", "pavement", "grass"})
 
 _STUFF = (

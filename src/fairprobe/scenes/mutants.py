@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -29,7 +29,7 @@ from fairprobe.scenes.distribution import ClassRange
 from fairprobe.scenes.inpainting import Inpainter, Remembering, inpainter
 from fairprobe.scenes.insertion import InsertionSettings
 from fairprobe.scenes.plan import Settings, Task, random_for
-from fairprobe.scenes.realism import Appearance, look_of
+from fairprobe.scenes.realism import Look, Thing, look_of
 from fairprobe.scenes.rotation import RotationSettings
 from fairprobe.scenes.scene import Box, Mutant, Picture, Scene, Scenes, Skipped
 from fairprobe.storage import replacing, write_text
@@ -45,7 +45,7 @@ class MadePicture:
     objects: int
     places: tuple[Box, ...]
     seconds: float
-    look: Appearance | None = None
+    look: Look | None = None
     """Of the largest place, for the realism check."""
     source: str = ""
     """The scene that the object there comes from."""
@@ -212,7 +212,8 @@ def _of_task(studio: Studio, scene: Scene, task: Task, fill: Inpainter) -> list[
     start = time.perf_counter()
     mutant = _mutate(studio.cutouts, scene, task, rng, fill, studio.craft)
     # A picture whose control is missing is kept: a kill may come between the two.
-    found = [_kept(studio, task) or _write(studio, task, mutant, time.perf_counter() - start)]
+    seconds = time.perf_counter() - start
+    found = [_kept(studio, task) or _write(studio, scene, task, mutant, seconds)]
     if task.has_control and isinstance(mutant, Mutant):
         start = time.perf_counter()
         plain = (
@@ -223,7 +224,7 @@ def _of_task(studio: Studio, scene: Scene, task: Task, fill: Inpainter) -> list[
             )
         )
         seconds = time.perf_counter() - start
-        found.append(_write(studio, replace(task, kind="control"), plain, seconds))
+        found.append(_write(studio, scene, replace(task, kind="control"), plain, seconds))
     return found
 
 
@@ -278,7 +279,9 @@ def _mutate(
 # -- on disk ---------------------------------------------------------------------------------------
 
 
-def _write(studio: Studio, task: Task, mutant: Mutant | Skipped, seconds: float) -> Outcome:
+def _write(
+    studio: Studio, scene: Scene, task: Task, mutant: Mutant | Skipped, seconds: float
+) -> Outcome:
     """Write the picture first and its note afterwards: a picture without a note is made again."""
     path = studio.folder / task.file
     try:
@@ -297,12 +300,12 @@ def _write(studio: Studio, task: Task, mutant: Mutant | Skipped, seconds: float)
         with replacing(path) as temporary:
             Image.fromarray(mutant.image).save(temporary, format="png", compress_level=1)
         places = [list(box) for box in mutant.places]
-        look, source = look_of(mutant)
+        look, source = look_of(scene, mutant)
         note |= {
             "objects": mutant.objects,
             "places": places,
             "seconds": seconds,
-            "look": look,
+            "look": None if look is None else asdict(look),
             "source": source,
         }
         outcome = MadePicture(task, path, mutant.objects, mutant.places, seconds, look, source)
@@ -321,8 +324,13 @@ def _kept(studio: Studio, task: Task) -> Outcome | None:
         if not path.is_file():
             return None
         places = tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in note["places"])
-        look = None if note["look"] is None else tuple(map(float, note["look"]))
+        look = None if note["look"] is None else _look(note["look"])
         seconds, source = float(note["seconds"]), str(note["source"])
         return MadePicture(task, path, int(note["objects"]), places, seconds, look, source)
     except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
         return None
+
+
+def _look(note: dict[str, Any]) -> Look:
+    fit, around = (tuple(map(float, note[key])) for key in ("fit", "around"))
+    return Look(fit, around, None if note["thing"] is None else Thing(**note["thing"]))

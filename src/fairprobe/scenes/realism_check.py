@@ -7,25 +7,28 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import ndimage
 
 from fairprobe.documents.scenes import Mutation, OperatorRealism
 from fairprobe.errors import FairprobeError
-from fairprobe.scenes.deletion import free_place
+from fairprobe.scenes.cutouts import trimmed
+from fairprobe.scenes.deletion import BESIDE, DEFAULTS, free_places
 from fairprobe.scenes.evidence import Evidence
-from fairprobe.scenes.geometry import touches_border
+from fairprobe.scenes.geometry import is_obstructed, is_single, touches_border
 from fairprobe.scenes.intervals import Ratio
 from fairprobe.scenes.labels import UPRIGHT
 from fairprobe.scenes.mutants import MadePicture
 from fairprobe.scenes.plan import random_for
 from fairprobe.scenes.realism import (
+    AROUND,
     BLOCKS,
-    Appearance,
+    Look,
     Patches,
-    appearance,
+    look_at,
     scores,
     threshold_of,
 )
-from fairprobe.scenes.scene import Instance, Scene
+from fairprobe.scenes.scene import Instance, Picture, Scene
 
 MOST_SCENES = 200  # from which real patches are taken
 MOST_PATCHES = 6  # of each scene
@@ -38,16 +41,15 @@ class _Real:
     """Real patches so far."""
 
     scenes: list[str] = field(default_factory=list)
-    values: list[Appearance] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
 
-    def add(self, scene: Scene, shape: Instance) -> None:
-        found = appearance(scene.image, shape)
-        if found is not None:
+    def add(self, scene: Scene, look: Look | None) -> None:
+        if look is not None:
             self.scenes.append(scene.name)
-            self.values.append(found)
+            self.looks.append(look)
 
     def patches(self) -> Patches:
-        return Patches(self.scenes, self.scenes, np.array(self.values))
+        return Patches(self.scenes, self.scenes, self.looks)
 
 
 def check_realism(
@@ -65,13 +67,13 @@ def check_realism(
         real = background if operator == "delete" else objects
         row = None
         scenes = {one.task.scene for one in made}
-        if min(len(made), len(real.values)) >= FEWEST and len(scenes) >= BLOCKS:
+        if min(len(made), len(real.looks)) >= FEWEST and len(scenes) >= BLOCKS:
             row = _judge(evidence, operator, made, real)
         if row is None:
             evidence.messages.append(
                 f"Whether mutants of '{operator}' look real was not checked. It takes {FEWEST} of"
                 f" them from {BLOCKS} scenes, and {FEWEST} real patches; there are {len(made)} from"
-                f" {len(scenes)}, and {len(real.values)}."
+                f" {len(scenes)}, and {len(real.looks)}."
             )
         else:
             found.append(row)
@@ -84,9 +86,8 @@ def _judge(
     names = [one.task.scene for one in made]
     # Given cut-outs come from no scene, so that only the picture's own scene is left out.
     sources = [one.source if one.source in evidence.facts else one.task.scene for one in made]
-    of_real, of_mutants = scores(
-        real, Patches(names, sources, np.array([one.look for one in made]))
-    )
+    looks = [one.look for one in made if one.look is not None]
+    of_real, of_mutants = scores(real, Patches(names, sources, looks))
     judged = np.flatnonzero(~np.isnan(of_mutants))
     if not len(judged) or np.isnan(of_real).all():
         return None
@@ -109,7 +110,7 @@ def _judge(
         low=float(low[0]),
         high=float(high[0]),
         threshold=threshold,
-        real=len(real.values),
+        real=len(real.looks),
     )
 
 
@@ -125,22 +126,26 @@ def _real(evidence: Evidence, progress: Callable[[int, int, str], None]) -> tupl
                 yield evidence.scenes.read(name)
             progress(done, len(chosen), f"{done:,} of {len(chosen):,}")
 
-    return real_patches(scenes(), labels, seed=evidence.settings.seed)
+    return real_patches(scenes(), labels)
 
 
-def real_patches(
-    scenes: Iterable[Scene], labels: set[str], *, seed: int
-) -> tuple[Patches, Patches]:
-    """Patches of objects of these classes, and of the same shapes on plain background."""
+def real_patches(scenes: Iterable[Scene], labels: set[str]) -> tuple[Patches, Patches]:
+    """Patches of objects of these classes, and of their shapes on the background beside them."""
     objects, background = _Real(), _Real()
     for scene in scenes:
-        rng = random_for(seed, "realism", scene.name)
         for shape in _shapes(scene, labels):
             if not touches_border(shape, scene.size):
-                objects.add(scene, shape)
-        for shape in plain_shapes(scene, labels, rng):
-            background.add(scene, shape)
+                objects.add(scene, look_of_real(scene, shape))
+        for shape in plain_shapes(scene, labels):
+            background.add(scene, look_at(scene.image, shape))
     return objects.patches(), background.patches()
+
+
+def look_of_real(scene: Scene, shape: Instance, image: Picture | None = None) -> Look | None:
+    """The look of an annotated object, in another picture of its scene if one is given."""
+    is_whole = is_single(shape) and not is_obstructed(scene, shape)
+    shown = scene.image if image is None else image
+    return look_at(shown, trimmed(shape), scene, is_whole=is_whole)
 
 
 def _shapes(scene: Scene, labels: set[str]) -> list[Instance]:
@@ -153,13 +158,23 @@ def _shapes(scene: Scene, labels: set[str]) -> list[Instance]:
     return sorted(able, key=lambda one: one.height, reverse=True)[:MOST_PATCHES]
 
 
-def plain_shapes(scene: Scene, labels: set[str], rng: np.random.Generator) -> Iterator[Instance]:
-    """The shapes of objects, moved to where there is none, in nearby rows if possible."""
+def plain_shapes(scene: Scene, labels: set[str]) -> Iterator[Instance]:
+    """What would be painted if objects were deleted, moved to the nearest places to their left and
+    right where there is no object, not even around the shape: what is around it is then much like
+    what is around a deleted object.
+    """
     taken = scene.stuff_mask(UPRIGHT)
     for one in scene.instances:
         taken |= one.whole(scene.size)
+    taken = ndimage.maximum_filter(taken, size=2 * AROUND + 1)
+    margin = DEFAULTS.margin_in(scene)
     for one in _shapes(scene, labels):
-        place = free_place(taken, one.mask, one.box[1], rng)
-        if place is not None:
-            (left, top), (height, width) = place, one.mask.shape
-            yield Instance(one.label, (left, top, left + width, top + height), one.mask)
+        mask = ndimage.maximum_filter(np.pad(one.mask, margin), size=2 * margin + 1)
+        free = free_places(taken, mask)
+        away = free - (one.box[1] - margin, one.box[0] - margin)
+        for side in (away[:, 1] < 0, away[:, 1] > 0):
+            if side.any():
+                far = np.hypot(BESIDE * away[side, 0], away[side, 1])
+                top, left = free[side][int(np.argmin(far))].tolist()
+                box = (left, top, left + mask.shape[1], top + mask.shape[0])
+                yield Instance(one.label, box, mask)

@@ -126,6 +126,10 @@ class Scenes(ABC):
     """Classes whose objects lie inside masks of another: {"person": "bicycle"} where the mask of a
     bicycle holds its rider. Mutating bicycles then says nothing about people.
     """
+    categories: Mapping[str, tuple[int | str, str]] = {}
+    """The number and name of each class of objects in the file they were read from, if it has
+    any.
+    """
 
     @abstractmethod
     def read(self, name: str) -> Scene:

@@ -32,15 +32,23 @@ def max_t(
         return np.ones(scores.shape[1]), np.ones(scores.shape[1])
     size = np.sqrt((scores**2).sum(axis=0))
     standard = np.divide(scores, size, out=np.zeros_like(scores), where=size > 0)
-    found = standard.sum(axis=0) * (1 - 1 / np.maximum(units, 1)) - ROUNDING
+    found = standard.sum(axis=0) * (1 - 1 / np.maximum(units, 1))
     signs = rng.integers(2, size=(flips, len(scores))) * 2.0 - 1.0
-    chance = signs @ standard
+    p, adjusted = step_down(found, signs @ standard)
+    return np.where(size > 0, p, 1.0), np.where(size > 0, adjusted, 1.0)
+
+
+def step_down(statistics: Floats, chance: Floats) -> tuple[Floats, Floats]:
+    """p values of the largest statistics, each alone and adjusted for all. `chance` (draws,
+    hypotheses) holds what chance makes of them.
+    """
+    found = statistics - ROUNDING
     order = np.argsort(-found, kind="stable")
     # The k-th hypothesis must exceed the largest of those that are not above it.
     largest = np.maximum.accumulate(chance[:, order[::-1]], axis=1)[:, ::-1]
     adjusted = np.empty(len(found))
     adjusted[order] = np.maximum.accumulate(_share(largest >= found[order]))
-    return np.where(size > 0, _share(chance >= found), 1.0), np.where(size > 0, adjusted, 1.0)
+    return _share(chance >= found), adjusted
 
 
 def _share(is_reached: np.typing.NDArray[np.bool_]) -> Floats:

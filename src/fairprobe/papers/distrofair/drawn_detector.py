@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,7 +93,7 @@ class DrawnDetector(Detector):
 
     def __init__(self, network: Network, *, threshold: float = THRESHOLD) -> None:
         self.name = "drawn"
-        self._network, self._threshold = network.eval(), threshold
+        self.network, self._threshold = network.eval(), threshold
         digest = hashlib.sha256()
         for name, value in sorted(network.state_dict().items()):
             digest.update(name.encode() + value.numpy().tobytes())
@@ -103,7 +104,7 @@ class DrawnDetector(Detector):
             height, width = image.shape[:2]
             pixels = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None]
             room = (0, -width % STRIDE, 0, -height % STRIDE)
-            middles, places = self._network(F.pad(pixels, room))
+            middles, places = self.network(F.pad(pixels, room))
         likely = middles[0].sigmoid()
         peaks = (likely == F.max_pool2d(likely[None], 3, stride=1, padding=1)[0]) & (
             likely >= self._threshold
@@ -171,17 +172,20 @@ def _rebuilt(weights: dict[str, Tensor]) -> Network:
 def train(
     *,
     scenes: Iterable[Scene] | None = None,
+    start: Network | None = None,
     seed: int = 0,
     training: DetectorTraining = DEFAULTS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Network:
     """Train a network on drawn scenes, or on others of their size and classes, such as exported
-    mutants; the same seed gives the same weights.
+    mutants; the same seed gives the same weights. `start` is a network to continue from, which is
+    not changed.
     """
-    pictures, target = _lessons(_drawn(training.scenes, seed) if scenes is None else scenes)
+    given = training_streets(training.scenes, seed) if scenes is None else scenes
+    pictures, target = _lessons(given)
     with one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = Network()
+        network = Network() if start is None else deepcopy(start).train()
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         optimizer = torch.optim.AdamW(network.parameters(), lr=training.rate, weight_decay=1e-4)
         steps = training.epochs * -(-len(pictures) // training.batch)
@@ -202,14 +206,14 @@ def train(
     return network
 
 
-def _drawn(count: int, seed: int) -> Iterator[Scene]:
+def training_streets(count: int, seed: int) -> Iterator[Scene]:
     """Scenes to learn from; what is rare in a street is less rare here."""
     for at in range(count):
         rng = np.random.default_rng([TRAINED_ON, seed, at])
         counts = {
             label: int(rng.integers(max(LEAST, most) + 1)) for label, (most, _) in USUAL.items()
         }
-        yield draw_scene(rng, counts=counts)
+        yield draw_scene(rng, name=f"street-{at:04d}", counts=counts)
 
 
 def _lessons(scenes: Iterable[Scene]) -> tuple[Tensor, tuple[Tensor, ...]]:

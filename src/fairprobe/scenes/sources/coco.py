@@ -67,6 +67,7 @@ class CocoScenes(Scenes):
         }
         listing.report_classes(segment.label for items in objects.values() for segment, _ in items)
         self.names, self.messages = tuple(sorted(self._pictures)), log.messages()
+        self.categories = listing.numbers
 
     def labels(self, name: str) -> frozenset[str]:
         return frozenset(one.label for one, _ in self._objects[name] if one.is_object)
@@ -96,6 +97,7 @@ class PanopticScenes(Scenes):
             segment.label for _, _, found in self._scenes.values() for segment in found.values()
         )
         self.names, self.messages = tuple(sorted(self._scenes)), listing.log.messages()
+        self.categories = listing.numbers
 
     def labels(self, name: str) -> frozenset[str]:
         return frozenset(one.label for one in self._scenes[name][2].values() if one.is_object)
@@ -133,12 +135,15 @@ class _Listing:
             )
         self.document, self.log = document, MessageLog()
         self.categories: dict[Id, Segment] = {}
+        self.numbers: dict[str, tuple[Id, str]] = {}  # of classes of objects; the first that fits
         for entry in _entries(document, "categories"):
             number, name = entry.get("id"), entry.get("name")
             if isinstance(number, Id) and isinstance(name, str) and name.strip():
                 label = common(name)
                 is_object = bool(entry["isthing"]) if "isthing" in entry else not is_stuff(label)
                 self.categories[number] = Segment(label, is_object)
+                if is_object:
+                    self.numbers.setdefault(label, (number, name))
         self.pictures = self._usable_pictures(PictureFolder(images))
 
     def _usable_pictures(self, folder: PictureFolder) -> dict[Id, _Picture]:
