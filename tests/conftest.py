@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+from typer import testing
+from typer.main import get_command
 
 from fairprobe.people import resemblance
 from tests.helpers import leave_figures_empty  # also sets how property tests are run
@@ -15,33 +19,54 @@ from tests.helpers import leave_figures_empty  # also sets how property tests ar
 # The files that take longest, longest first: several processes start with them, so that none is
 # left alone with one at the end.
 LONG = (
-    "test_experiments",
-    "test_runner",
-    "test_cli",
-    "test_calibration",
-    "test_repair_calibration",
     "test_search",
-    "test_pages",
-    "test_pages_networks",
-    "test_gate_controls",
+    "test_cli",
+    "test_estimators",
+    "test_scene_audit",
     "test_own_models",
+    "test_repair_command",
+    "test_black_box",
+    "test_calibration",
+    "test_runner",
+    "test_gate_controls",
+    "test_image_audit",
+    "test_post_hoc",
+    "test_audit",
+    "test_experiments",
+    "test_repair_calibration",
+    "test_torch_file",
+    "test_symbgen",
     "test_iifr_experiments",
     "test_repair_experiments",
-    "test_repair_command",
     "test_image_search",
-    "test_black_box",
-    "test_scene_audit",
-    "test_symbgen",
     "test_verdict",
-    "test_torch_file",
-    "test_estimators",
-    "test_audit",
 )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What the libraries and all test files leave in memory stays there to the end: Python's search
+    for garbage need not look through it again and again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: place.get(item.path.stem, len(LONG)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def commands_built_once() -> Iterator[None]:
+    """Typer would read the options of all commands again for each command line of a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(testing, "_get_command", cache(get_command))
+        yield
 
 
 @pytest.fixture

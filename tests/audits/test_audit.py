@@ -41,6 +41,8 @@ from fairprobe.findings import Findings
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, TorchModel, one_thread
+from fairprobe.present import render
+from fairprobe.present.markdown import model_card
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import ADF, Budget, Themis, loop
 from tests.helpers import VARIANTS, blind, linear, merit, planted, read_document
@@ -313,6 +315,28 @@ def test_several_sensitive_attributes_are_audited_in_all_their_combinations() ->
     assert body["sensitive"] == ["gender", "race"]
     assert body["generation"]["idis"] > 0
     assert all(set(pair["sensitive"]) == {"gender", "race"} for pair in body["pairs"])
+
+
+def test_with_single_pairs_each_held_out_person_counts_once_and_every_page_says_so() -> None:
+    small: dict[str, Any] = {"budget": Budget(seeds=5, local_iterations=5), "samples": 100}
+    network = planted(Domain(ATTRIBUTES, sensitive=("race",)), bias=2, cut=CUT)
+    every, single = (
+        fp.audit(DATA, network, "race", pairs=pairs, **small) for pairs in ("all", "single")
+    )
+    held_out = len(DATA.split(0).test)
+    rates = single.document.fairness.individual
+    assert (every.document.fairness.individual.b.pairs, rates.b.pairs) == (2 * held_out, held_out)
+    assert rates.over == "single"
+    assert rates.b.groups != every.document.fairness.individual.b.groups
+    text = render(single.document)
+    assert "and a counterpart, drawn at random for each, who differs only in race" in text
+    assert "pairs=&#39;single&#39;," in text
+    assert "drawn at random for each" not in render(every.document)
+    assert f"{held_out} pairs, one for each person" in model_card(single.document)
+    with pytest.raises(
+        SettingError, match="'all' pairs of a person, or a 'single' one; got 'some'"
+    ):
+        fp.audit(DATA, network, "race", pairs="some", **small)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("variant", ["revert", "walk", "paper"])

@@ -313,6 +313,10 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
         "no attribute 'gendr'. Did you mean 'gender'",
     ),
     "a tau that is none": ([*AUDIT, "--tau", "0.1,near"], "--tau is '0.1,near'; expected numbers"),
+    "an unknown choice of pairs": (
+        [*AUDIT, "--pairs", "some"],
+        "count 'all' pairs of a person, or a",
+    ),
     "no attribute": (["audit", "german", "--sensitive", " , "], "Which attribute is sensitive?"),
     "an attribute twice": (["audit", "german", "--sensitive", "gender,gender"], "named twice"),
     "an unknown network": ([*AUDIT, "--network", "huge"], "no network 'huge'"),

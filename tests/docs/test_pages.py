@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -55,8 +57,14 @@ def test_links_of_the_readme_lead_somewhere() -> None:
         assert link.startswith("https://") or (ROOT / link).exists(), link
 
 
+@cache
+def commands() -> dict[str, Any]:
+    built: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    return built
+
+
 def check_commands(text: str) -> None:
-    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    known = commands()
     for line in re.findall(r"^(?:\$ )?fairprobe (.*)$", text.replace("\\\n", " "), re.MULTILINE):
         words = shlex.split(re.sub(r" (#|\|\|) .*", "", line))
         if words[0].startswith("-"):

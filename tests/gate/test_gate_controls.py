@@ -340,9 +340,9 @@ def test_a_run_that_does_not_count_its_people_is_refused_with_a_sentence() -> No
 
 
 def test_parts_of_an_audit_are_measured_with_its_own_random_numbers() -> None:
-    children = np.random.default_rng(5).spawn(5)
+    children = np.random.default_rng(5).spawn(6)
     mine = streams(5)
-    assert list(mine) == ["ablation", "domain", "seeds", "search", "people"]
+    assert list(mine) == ["ablation", "domain", "seeds", "search", "people", "single"]
     assert [generator.integers(10**9) for generator in mine.values()] == [
         child.integers(10**9) for child in children
     ]

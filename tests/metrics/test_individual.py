@@ -321,11 +321,14 @@ def test_three_values_by_hand() -> None:
     assert pairs.b.pairs == 12
     assert (people.b.estimate, people.b.samples) == (0.5, 6)
     one = [
-        individual_fairness(domain, model, x, single=np.random.default_rng(draw)).b
+        individual_fairness(domain, model, x, over="single", rng=np.random.default_rng(draw)).b
         for draw in range(200)
     ]
     assert {each.pairs for each in one} == {6}  # the paper's t', one for each person
     assert np.mean([each.estimate for each in one]) == pytest.approx(8 / 12, abs=0.03)
+    for wrong in ({"over": "single"}, {"rng": np.random.default_rng(0)}):
+        with pytest.raises(SettingError, match="needs a generator"):
+            individual_fairness(domain, model, x, **wrong)
     assert pairs.p.estimate == pytest.approx(4 / 12)  # .9 and .8 lie farther apart than τ
     assert people.p.estimate == 0
     assert individual_fairness(domain, model, x, tau=1).p == pairs.b
@@ -457,7 +460,7 @@ def test_bad_settings_are_refused_with_the_reason() -> None:
 def test_bad_models_and_domains_are_refused_with_the_reason() -> None:
     domain = table_domain(1, 2)
     x = np.array([[0, 0]], dtype=np.float32)
-    with pytest.raises(SettingError, match="`over` must be 'pairs' or 'people'"):
+    with pytest.raises(SettingError, match="`over` must be 'pairs', 'people' or 'single'"):
         individual_fairness(domain, from_table([[0.2, 0.9]]), x, over="rows")  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="no probability for any class"):
         individual_fairness(domain, Model(lambda rows: np.zeros((len(rows), 2))), x)

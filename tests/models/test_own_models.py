@@ -710,6 +710,8 @@ def test_a_run_on_a_table_is_repeated_shown_carded_checked_and_repaired() -> Non
         "0.5",
         "--samples",
         "300",
+        "--max-seeds",
+        "4",
         "--accept-anyway",
         "--out",
         "repaired",

@@ -301,8 +301,9 @@ def test_a_job_done_again_with_the_same_result_still_renews_what_needs_it(lab: L
     ],
 )
 def test_a_record_that_is_not_this_jobs_is_done_again(
-    lab: Lab, damage: Callable[[str], str]
+    lab: Lab, damage: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
     stage = [lab.job("a", "square", x=2)]
     lab.run(stage)
     text = lab.record("a").read_text(encoding="utf-8")

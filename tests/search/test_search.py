@@ -244,18 +244,24 @@ def seeds_in(domain: Domain, n: int) -> Rows:
     )
 
 
-def find(case: Case, method: str, *, seed: int = 7, seeds: int = 60, local: int = 60) -> Result:
+def find(
+    case: Case,
+    method: str,
+    *,
+    seed: int = 7,
+    seeds: int = 60,
+    local: int = 60,
+    most: int | None = None,
+) -> Result:
+    """Where nothing is to be found, Aequitas would draw 1,000 times: `most` draws are enough."""
     data = case.domain.sample(400, rng=np.random.default_rng(1))
     starts = seeds_in(case.domain, seeds)
     model = case.model
     how = METHODS[method](case.domain, model, data)
+    iterations = None if most is None else min(most, how.global_iterations) or None
+    budget = Budget(global_iterations=iterations, local_iterations=local)
     rng = np.random.default_rng(seed)
-    return Result(
-        case,
-        method,
-        starts,
-        search(case.domain, model, how, starts, Budget(local_iterations=local), rng=rng),
-    )
+    return Result(case, method, starts, search(case.domain, model, how, starts, budget, rng=rng))
 
 
 @cache
@@ -518,6 +524,7 @@ def test_a_planted_bias_is_found_where_it_was_planted_and_nowhere_else(method: s
         model,
         how,
         choose_seeds(domain, x, 60, rng=np.random.default_rng(0)),
+        Budget(local_iterations=300),
         rng=np.random.default_rng(1),
     )
     cut = 7.25  # half of the greatest merit, 9 + 4 + 2, and a quarter
@@ -549,6 +556,7 @@ def test_a_network_that_ignores_the_sensitive_attributes_is_never_accused(
             seed=seed,
             seeds=15,
             local=30,
+            most=200,
         ).findings
         assert len(found) == 0
         assert found.generation.tried >= 15

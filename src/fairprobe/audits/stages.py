@@ -53,7 +53,7 @@ from fairprobe.versions import versions
 
 AUTO = "auto"
 COMPARED = 50_000  # findings among which those are drawn that are compared with real people
-STREAMS = ("ablation", "domain", "seeds", "search", "people")
+STREAMS = ("ablation", "domain", "seeds", "search", "people", "single")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -118,6 +118,7 @@ def audit(
     outside: Literal["clip", "refuse"] = "clip",
     samples: int = SAMPLES,
     tau: float | Sequence[float] = TAU,
+    pairs: Literal["all", "single"] = "all",
     seed: int = 0,
     progress: OnStage | None = None,
     findings_to: Path | None = None,
@@ -145,7 +146,8 @@ def audit(
     says (`Model.decision`).
 
     `tau` is the greatest divergence of answers that IFR_p counts as alike; of several the first
-    counts, and the report shows IFR_p at each.
+    counts, and the report shows IFR_p at each. Individual fairness rates compare people with all
+    their counterparts, or with `pairs="single"` with one drawn at random, as in the IIFR paper.
 
     `model` is anything that `load_model` takes. What is not a network is a black box: it is
     measured and searched, but not interpreted. Rows outside the domain are counted and named; as
@@ -168,6 +170,7 @@ def audit(
         settings=settings,
     )
     check_taus(tau)
+    check_pairs(pairs)
     check_data(data)
     if data.amounts is not None:
         raise SettingError(
@@ -204,7 +207,8 @@ def audit(
         )
         how = method_of(chosen, variant, bias, data.x, own)
         common, verdict, affected, twins = stages.ask_everybody(data.favourable)
-        held_out = fairness(data, model, test, tau=tau)
+        single = streams(seed)["single"] if pairs == "single" else None
+        held_out = fairness(data, model, test, tau=tau, single=single)
         counted = weighted(data, model, test, verdict, domain.comparable(data.x))
     findings, seeds, refuted = stages.search(
         how,
@@ -249,6 +253,15 @@ def _inside(
     )
     tell("Silencing biased neurons", 0, 1, "")
     return bias, ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rng)
+
+
+def check_pairs(pairs: str) -> None:
+    """Which pairs of a person the individual fairness rates count."""
+    if pairs not in ("all", "single"):
+        raise SettingError(
+            "Individual fairness rates count 'all' pairs of a person, or a 'single' one; got"
+            f" '{pairs}'."
+        )
 
 
 def parsed_taus(words: str) -> tuple[float, ...]:

@@ -4,8 +4,9 @@ what controls give.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,7 +25,7 @@ from fairprobe.cli.common import (
     say,
 )
 from fairprobe.cli.inputs import split
-from fairprobe.cli.options import Overwrite
+from fairprobe.cli.options import Overwrite, Seed, grouped
 
 if TYPE_CHECKING:
     from fairprobe.audits.image_settings import Expected
@@ -69,56 +70,70 @@ BY = "What counts as a neuron of a convolution: each position, or each channel (
 YOURS, SEARCH = "Your own network", "The search"
 
 
-@app.command("audit-images")
-def audit_images(
-    data: Annotated[Path, typer.Argument(help=DATA, metavar="FOLDER_OR_NPZ")],
-    sensitive: Annotated[
-        str, typer.Option(help="The sensitive attribute of the people: gender, race, …")
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The run folder to write.", show_default="runs/DATA-SENSITIVE"),
-    ] = None,
-    overwrite: Overwrite = False,
-    others: Annotated[Path | None, typer.Option(help=OTHERS)] = None,
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """Which pictures, and what is known of them."""
+
+    others: Annotated[Path | None, typer.Option(help=OTHERS)] = None
     size: Annotated[
         int | None, typer.Option(help="Resize all pictures to a square of this many pixels.")
-    ] = None,
+    ] = None
     limit: Annotated[
         int | None, typer.Option(help="Use at most this many pictures, drawn at random.")
-    ] = None,
+    ] = None
+    labels: Annotated[Path | None, typer.Option(help=LABELS)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkOptions:
+    """The network that is audited, or how one is trained."""
+
     model: Annotated[
         str | None,
         typer.Option(help=MODEL, show_default="a small one is trained", rich_help_panel=YOURS),
-    ] = None,
+    ] = None
     trunk: Annotated[
         str | None,
         typer.Option(help=TRUNK, show_default="found", rich_help_panel=YOURS),
-    ] = None,
+    ] = None
     head: Annotated[
         str | None,
         typer.Option(help=HEAD, show_default="found", rich_help_panel=YOURS),
-    ] = None,
+    ] = None
     outputs: Annotated[
         str, typer.Option(help="Its outputs: logits or probabilities.", rich_help_panel=YOURS)
-    ] = "logits",
-    weights: Annotated[Path | None, typer.Option(help=WEIGHTS, rich_help_panel=YOURS)] = None,
-    target: Annotated[str | None, typer.Option(help=TARGET, rich_help_panel=YOURS)] = None,
+    ] = "logits"
+    weights: Annotated[Path | None, typer.Option(help=WEIGHTS, rich_help_panel=YOURS)] = None
+    target: Annotated[str | None, typer.Option(help=TARGET, rich_help_panel=YOURS)] = None
     classes: Annotated[
         str | None,
         typer.Option(help=CLASSES, show_default="as in the data", rich_help_panel=YOURS),
-    ] = None,
-    methods: Annotated[
-        str, typer.Option(help=METHODS, rich_help_panel=SEARCH)
-    ] = "neuronfair,adf,eidig",
-    faces: Annotated[int, typer.Option(help=FACES, rich_help_panel=SEARCH)] = 250,
+    ] = None
+    optimizer: Annotated[
+        str,
+        typer.Option(help="What trains a network here: adam, or sgd as in the paper."),
+    ] = "adam"
+
+    def arguments(self) -> dict[str, Any]:
+        """As `audit_images` takes them."""
+        return vars(self) | {"classes": split(self.classes) if self.classes else None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """How pictures are changed and searched, and what is done with the findings."""
+
+    methods: Annotated[str, typer.Option(help=METHODS, rich_help_panel=SEARCH)] = (
+        "neuronfair,adf,eidig"
+    )
+    faces: Annotated[int, typer.Option(help=FACES, rich_help_panel=SEARCH)] = 250
     epsilon: Annotated[
         float,
         typer.Option(
             help="The size of Δ_sens, the change of the attribute, per pixel (0 to 1).",
             rich_help_panel=SEARCH,
         ),
-    ] = 0.03,
+    ] = 0.03
     cap: Annotated[
         float | None,
         typer.Option(
@@ -126,7 +141,7 @@ def audit_images(
             show_default="epsilon",
             rich_help_panel=SEARCH,
         ),
-    ] = None,
+    ] = None
     smallest: Annotated[
         bool,
         typer.Option(
@@ -134,43 +149,64 @@ def audit_images(
             help="Use the smallest change that flips each face.",
             rich_help_panel=SEARCH,
         ),
-    ] = False,
+    ] = False
     step: Annotated[
         float, typer.Option(help="The length (L2) of a search step.", rich_help_panel=SEARCH)
-    ] = 0.15,
+    ] = 0.15
     iterations: Annotated[
         int, typer.Option(help="Search steps per face.", rich_help_panel=SEARCH)
-    ] = 20,
-    by: Annotated[str, typer.Option(help=BY, rich_help_panel=SEARCH)] = "position",
+    ] = 20
+    by: Annotated[str, typer.Option(help=BY, rich_help_panel=SEARCH)] = "position"
     variant: Annotated[
         str,
         typer.Option(
             help="default, or paper: plain gradients and 40 iterations, as printed.",
             rich_help_panel=SEARCH,
         ),
-    ] = "default",
+    ] = "default"
     set_: Annotated[
         list[str] | None,
         typer.Option("--set", help=SET, metavar="NAME=VALUE", rich_help_panel=SEARCH),
-    ] = None,
-    also: Annotated[str, typer.Option(help=ALSO, rich_help_panel=SEARCH)] = "",
-    labels: Annotated[Path | None, typer.Option(help=LABELS)] = None,
-    optimizer: Annotated[
-        str,
-        typer.Option(help="What trains a network here: adam, or sgd as in the paper."),
-    ] = "adam",
+    ] = None
+    also: Annotated[str, typer.Option(help=ALSO, rich_help_panel=SEARCH)] = ""
     repair: Annotated[
         bool,
         typer.Option("--repair/--no-repair", help="Retrain with the findings, and measure again."),
-    ] = True,
+    ] = True
     controls: Annotated[
         bool,
         typer.Option(
             "--controls/--no-controls",
             help="Run the controls; without them the figures say little.",
         ),
-    ] = True,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    ] = True
+    seed: Seed = 0
+
+    def arguments(self) -> dict[str, Any]:
+        """As `audit_images` takes them."""
+        from fairprobe.search.settings import parsed
+
+        given = dict(vars(self))
+        given["settings"] = parsed(given.pop("set_") or [])
+        lists = {"methods": split(self.methods), "also": split(self.also)}
+        return given | lists | {"faces": self.faces or None}
+
+
+@app.command("audit-images")
+@grouped
+def audit_images(
+    data: Annotated[Path, typer.Argument(help=DATA, metavar="FOLDER_OR_NPZ")],
+    sensitive: Annotated[
+        str, typer.Option(help="The sensitive attribute of the people: gender, race, …")
+    ],
+    pictures: PictureOptions,
+    network: NetworkOptions,
+    search: SearchOptions,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The run folder to write.", show_default="runs/DATA-SENSITIVE"),
+    ] = None,
+    overwrite: Overwrite = False,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -204,7 +240,6 @@ def audit_images(
         from fairprobe.audits import images
         from fairprobe.audits.base import RunFolder
         from fairprobe.present.image_sentences import expected_lines
-        from fairprobe.search.settings import parsed
 
         name = f"{data.name.split('.')[0] or 'images'}-{sensitive}"
         folder = out or Path("runs") / name.replace("/", "-").replace("\\", "-")
@@ -222,33 +257,10 @@ def audit_images(
             with progress(show=is_shown) as on_stage:
                 audit = images.audit_images(
                     data,
-                    model,
-                    sensitive,
-                    others=others,
-                    size=size,
-                    limit=limit,
-                    trunk=trunk,
-                    head=head,
-                    outputs=outputs,  # type: ignore[arg-type]
-                    weights=weights,
-                    target=target,
-                    classes=split(classes) if classes else None,
-                    methods=split(methods),
-                    faces=faces or None,
-                    epsilon=epsilon,
-                    cap=cap,
-                    smallest=smallest,
-                    step=step,
-                    iterations=iterations,
-                    by=by,  # type: ignore[arg-type]
-                    repair=repair,
-                    controls=controls,
-                    variant=variant,  # type: ignore[arg-type]  # checked there
-                    settings=parsed(set_ or []),
-                    optimizer=optimizer,  # type: ignore[arg-type]
-                    also=split(also),
-                    labels=labels,
-                    seed=seed,
+                    sensitive=sensitive,
+                    **vars(pictures),
+                    **network.arguments(),
+                    **search.arguments(),
                     progress=on_stage,
                     expect=expect,
                 )

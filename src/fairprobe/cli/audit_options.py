@@ -49,6 +49,10 @@ TAU = (
     " answers 5 points apart at the decision boundary. Several, separated by commas: the report"
     " shows IFR_p at each, and the first counts."
 )
+PAIRS = (
+    "Individual fairness rates compare each person with all counterparts, or with a single one"
+    " drawn at random, as in the IIFR paper."
+)
 TOLERANCE = (
     "Amounts: by how much an answer may change with the sensitive attribute before it counts: 500,"
     " 5% of the person's own answer, or 0.1sd (standard deviations of all answers)."
@@ -107,6 +111,7 @@ class AuditOptions:
     outside: Annotated[str, typer.Option(help=OUTSIDE)] = "clip"
     samples: Samples = 50_000
     tau: Annotated[str | None, typer.Option(help=TAU, show_default="0.001")] = None
+    pairs: Annotated[str, typer.Option(help=PAIRS)] = "all"
     seed: Seed = 0
     show_records: Annotated[bool, typer.Option("--show-records", help=RECORDS)] = False
     workers: Annotated[
@@ -180,8 +185,9 @@ def make_run(
 
 def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
     """What only audits of classes, or only those of amounts, take."""
-    from fairprobe.audits.table import parsed_taus
+    from fairprobe.audits.table import check_pairs, parsed_taus
 
+    check_pairs(options.pairs)
     if data.amounts is None:
         if options.tolerance is not None:
             raise SettingError(
@@ -190,11 +196,16 @@ def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
             )
         decision = decision_of(options.decision_threshold, options.costs, data)
         tau = {} if options.tau is None else {"tau": parsed_taus(options.tau)}
-        return {"decision": decision, **tau}
+        return {"decision": decision, "pairs": options.pairs, **tau}
     if options.tau is not None:
         raise SettingError(
             f"--tau compares probabilities of classes, and '{data.label}' is audited as an amount."
             " Leave it out."
+        )
+    if options.pairs != "all":
+        raise SettingError(
+            "--pairs is about the individual fairness rates of classes, and"
+            f" '{data.label}' is audited as an amount. Leave it out."
         )
     if options.decision_threshold is not None or options.costs is not None:
         raise SettingError(

@@ -70,10 +70,16 @@ class Fairness:
 
 
 def fairness(
-    data: Dataset, model: Model, rows: Ints, *, tau: float | Sequence[float] = TAU
+    data: Dataset,
+    model: Model,
+    rows: Ints,
+    *,
+    tau: float | Sequence[float] = TAU,
+    single: np.random.Generator | None = None,
 ) -> Fairness:
     """Measure the given rows of the data. Of two classes the second counts as selected unless the
-    data declares the favorable one. `tau` is that of IFR_p, or several of them.
+    data declares the favorable one. `tau` is that of IFR_p, or several of them. With the generator
+    `single`, one counterpart of each person is drawn for the individual fairness rates.
     """
     x, true = data.x[rows], data.y[rows]
     predicted = model.labels(x)
@@ -84,7 +90,14 @@ def fairness(
         rows=len(x),
         positive=positive,
         is_assumed=is_assumed,
-        individual=individual_fairness(data.domain, model, x, tau=tau),
+        individual=individual_fairness(
+            data.domain,
+            model,
+            x,
+            tau=tau,
+            over="pairs" if single is None else "single",
+            rng=single,
+        ),
         selected=None if chosen is None else Rate(int(chosen.sum()), len(x)),
         groups=(
             ()

@@ -35,7 +35,7 @@ from fairprobe.statistics.resampling import ratio, resampled
 ROUNDING = 1e-3  # what a model's probabilities may leave [0, 1] by
 
 Base: TypeAlias = Literal["nats", "bits"]
-Over: TypeAlias = Literal["pairs", "people"]
+Over: TypeAlias = Literal["pairs", "people", "single"]
 Probabilities: TypeAlias = npt.NDArray[np.floating[Any]]
 
 
@@ -148,7 +148,7 @@ def individual_fairness(
     tau: float | Sequence[float] = TAU,
     base: Base = "nats",
     over: Over = "pairs",
-    single: np.random.Generator | None = None,
+    rng: np.random.Generator | None = None,
 ) -> IndividualFairness:
     """Measure IFR_b and IFR_p with every person under all their sensitive values; the groups are
     the people's own values.
@@ -157,15 +157,20 @@ def individual_fairness(
     exactly if `judge` finds no discrimination. A person without an allowed counterpart is left
     out of both. For a binary attribute both are the same.
 
-    Of several τ the first is that of `p`, and `by_tau` has IFR_p at each; the model is asked once.
+    `over="single"`: of the counterparts of each person one counts, drawn with `rng`, as in the
+    paper's Test'.
 
-    `single`: of the counterparts of each person only one counts, drawn with this generator, as in
-    the paper's Test'. By default all do.
+    Of several τ the first is that of `p`, and `by_tau` has IFR_p at each; the model is asked once.
     """
     taus = check_taus(tau)
     unit = _unit(base)
     if over not in get_args(Over):
-        raise SettingError(f"`over` must be 'pairs' or 'people'; it is {over!r}.")
+        raise SettingError(f"`over` must be 'pairs', 'people' or 'single'; it is {over!r}.")
+    if (over == "single") != (rng is not None):
+        raise SettingError(
+            "`over='single'` draws one counterpart for each person and needs a generator: rng="
+            "np.random.default_rng(0). Nothing else takes one."
+        )
     rows = domain.check(x)
     inside = rows[domain.comparable(rows)]
     own = domain.own_value(inside)
@@ -178,13 +183,13 @@ def individual_fairness(
     at_once = max(1, ROWS_AT_ONCE // domain.value_count)
     with one_thread():
         parts = [
-            _tally(domain, model, inside[i : i + at_once], [tau * unit for tau in taus], single)
+            _tally(domain, model, inside[i : i + at_once], [tau * unit for tau in taus], rng)
             for i in range(0, len(inside), at_once)
         ]
     pairs, fair_b, fair_p, one_label, alike = (
         (np.concatenate(part) for part in zip(*parts, strict=True)) if parts else _nobody(len(taus))
     )
-    if over == "pairs":
+    if over != "people":
         b = _over_pairs(fair_b, pairs, groups)
         rates = [_over_pairs(fair, pairs, groups) for fair in fair_p.T]
     else:
@@ -205,10 +210,11 @@ def _tally(
     model: Model,
     x: Rows,
     most_nats: Sequence[float],
-    single: np.random.Generator | None = None,
+    rng: np.random.Generator | None = None,
 ) -> tuple[Ints, Ints, Ints, Mask, Mask]:
     """For each person: pairs, those fair by label, those fair by probability at each of the
-    `most_nats`; whether all have one label, whether all are alike at each.
+    `most_nats`; whether all have one label, whether all are alike at each. With a generator, one
+    counterpart of each person is drawn and counts.
     """
     n, v = len(x), domain.value_count
     every = domain.counterparts(x).reshape(n * v, -1)
@@ -225,8 +231,8 @@ def _tally(
     may_be = domain.satisfies(every).reshape(n, v)
     counted = may_be & may_be[person, own][:, None]
     counted[person, own] = False
-    if single is not None:
-        drawn = (single.random(counted.shape) * counted).argmax(axis=1)
+    if rng is not None:
+        drawn = (rng.random(counted.shape) * counted).argmax(axis=1)
         counted &= np.arange(v) == drawn[:, None]
         may_be &= counted | (np.arange(v) == own[:, None])
     apart = _divergences(p[person, own], p)
@@ -442,7 +448,8 @@ def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
 def _reading(document: TableMeasurements, rate: Ifr, which: str, alike: str) -> list[Reading]:
     what = f"share of pairs differing only in {by(document)} that get {alike} ({which})"
     missing = f"nobody measured has a counterpart by {by(document)}. Check the column and the rules"
-    on = f"{rate.pairs:,} pairs"
+    single = required(document.fairness).individual.over == "single"
+    on = f"{rate.pairs:,} pairs{', one for each person' if single else ''}"
     return [reading_of_counterparts(document, what, rate, missing=missing, measured_on=on)]
 
 

@@ -205,8 +205,9 @@ class Images(Experiment):
     about = (
         "For gender and for race: a face detector is trained, its attribute head and Δ_sens (ε ="
         " 0.03) are made, and ADF, EIDIG and NeuronFair search from 250 faces for 20 steps of L2"
-        " length 0.15. Then its training is continued with the IDIs of each method, and measured"
-        " with a fresh Δ_sens on held-out faces beside the same training without IDIs."
+        " length 0.15 (variant paper: 40 steps along plain gradients). Then its training is"
+        " continued with the IDIs of each method, and measured with a fresh Δ_sens on held-out"
+        " faces beside the same training without IDIs."
     )
     quick = "gender alone, 1,000 pictures, 60 faces, one repeat."
     rows = "variant"
