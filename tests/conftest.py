@@ -9,7 +9,9 @@ from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from typer import testing
 from typer.main import get_command
 
@@ -67,6 +69,13 @@ def commands_built_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(testing, "_get_command", cache(get_command))
         yield
+
+
+@pytest.fixture(autouse=True)
+def same_chance_every_time() -> None:
+    """Weights and draws that a test leaves to chance are the same in every run and in any order."""
+    np.random.seed(0)  # noqa: NPY002
+    torch.manual_seed(0)
 
 
 @pytest.fixture
