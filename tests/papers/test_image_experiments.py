@@ -264,10 +264,61 @@ def test_the_experiment_has_a_network_for_each_bias_and_shows_both_figures() -> 
         "unbiased": 1,
     }
     assert ratios["red"][0] == results["insidebias-mnist-quick-red-0"]["ratio"]
+    red, unbiased = (results[f"insidebias-mnist-quick-{name}"] for name in ("red-0", "unbiased-3"))
+    assert unbiased["share_in_training"] == unbiased["share_in_tied_digit"] == {}
+    every, tied = red["share_in_training"], red["share_in_tied_digit"]
+    assert sum(every.values()) == pytest.approx(1)
+    assert sum(tied.values()) == pytest.approx(1)
+    zeros = round(40 * every["red"] / tied["red"])  # all that is red is a zero
+    assert 0 < 40 * every["red"] == pytest.approx(zeros * tied["red"])
+    assert zeros < 10
     text = markdown(document)
+    assert "it is the rarest" in text
     assert "Figure 3" in text
     assert text.count("Figure 4, colored digits") == 8
     assert "Digits from mnist.npz." in text
+
+
+def test_a_tied_color_is_common_in_its_digit_and_rare_in_training() -> None:
+    """The two shares correlate with λ in opposite directions, and the notes name both."""
+    plan, results = Plan(), {}
+    for job in ColoredMNIST().stages(plan)[0]:
+        own = job.settings["colour"]
+        is_own = {name: name == own for name in ("red", "green", "blue")}
+        results[job.id] = digit_network(
+            activation={name: 2.0 if yes else 1.0 for name, yes in is_own.items()},
+            right={name: 0.1 if yes else 0.9 for name, yes in is_own.items()},
+            share_in_training={name: 0.09 if yes else 0.455 for name, yes in is_own.items()}
+            if own
+            else {},
+            share_in_tied_digit={name: 0.9 if yes else 0.05 for name, yes in is_own.items()}
+            if own
+            else {},
+        )
+    notes = " ".join(ColoredMNIST().notes(plan, Outcome(results, {}, {})))
+    assert "9.0 % of all training images, against 45.5 % for each other color" in notes
+    assert "over 3 networks" in notes
+    assert "share among images of the tied digit and accuracy -1.00" in notes
+    assert "share among images of the tied digit and λ 1.00" in notes
+    assert "share of all training images and accuracy 1.00" in notes
+    assert "share of all training images and λ -1.00" in notes
+    assert "share in training" not in notes
+
+
+def digit_network(activation: dict[str, float], **more: Any) -> dict[str, Any]:
+    """A result as it is stored, with one layer."""
+    layer = {"name": "last", "activation": activation}
+    found = {"ratio": 0.5, "low": 0.4, "high": 0.6, "by_chance": 0.9, "decisive": "last"}
+    return {
+        "source": "mnist.npz",
+        "learnt": 60,
+        "tested": 60,
+        "ratio": 0.5,
+        "highest": "red",
+        "samples": {},
+        "found": {**found, "layers": [layer], "curves": {}},
+        **more,
+    }
 
 
 def test_at_the_papers_scale_there_are_thirty_biased_networks_and_three_unbiased() -> None:

@@ -16,7 +16,8 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 import numpy as np
 
-from fairprobe.datasets.mnist import COLORS, colored, fetched_digits, read_digits
+from fairprobe.arrays import Ints
+from fairprobe.datasets.mnist import COLORS, PRIMARY, colored, fetched_digits, read_digits
 from fairprobe.documents import Count, Document, Settings, Share
 from fairprobe.documents.experiment import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
 from fairprobe.errors import SettingError
@@ -165,24 +166,29 @@ class Examination(Experiment, Generic[Network]):
         return number
 
 
-def correlations(networks: Sequence[tuple[Mapping[str, float], ExaminedNetwork]]) -> str:
-    """How bias (each group's share in training), accuracy and activation go together over the
-    networks, each relative to the mean of its network.
+def correlations(
+    networks: Sequence[ExaminedNetwork], shares: Mapping[str, Sequence[Mapping[str, float]]]
+) -> str:
+    """How a group's shares in each network's training (by name), accuracy and activation go
+    together over the networks, each relative to the mean of its network.
     """
-    groups = list(networks[0][0]) if networks else []
+    if not networks:
+        return ""
+    groups = list(networks[0].activation)
     parts = {
-        "share in training": [[share[name] for name in groups] for share, _ in networks],
-        "accuracy": [[one.right[name] for name in groups] for _, one in networks],
-        "λ": [[one.activation[name] for name in groups] for _, one in networks],
+        **{
+            name: [[own[group] for group in groups] for own in rows]
+            for name, rows in shares.items()
+        },
+        "accuracy": [[one.right[group] for group in groups] for one in networks],
+        "λ": [[one.activation[group] for group in groups] for one in networks],
     }
     arrays = {name: np.array(rows, dtype=np.float64) for name, rows in parts.items()}
-    arrays["λ"] /= arrays["λ"].mean(axis=1, keepdims=True) if len(networks) else 1
+    arrays["λ"] /= arrays["λ"].mean(axis=1, keepdims=True)
     said = []
     for first, second in combinations(arrays, 2):
-        if not len(networks):
-            break
         found = clustered_correlation(arrays[first], arrays[second])
-        if found.estimate is not None:
+        if found.estimate is not None and second not in shares:
             interval = "" if found.low is None else f" ({found.low:.2f} to {found.high:.2f})"
             said.append(f"{first} and {second} {found.estimate:.2f}{interval}")
     if not said:
@@ -265,6 +271,9 @@ class DigitNetwork(ExaminedNetwork, frozen=True, kw_only=True):
     ratio: float
     highest: str
     samples: dict[str, Samples]
+    # of each color; empty in records of an earlier version and in unbiased networks
+    share_in_training: dict[str, Share] = msgspec.field(default_factory=dict)
+    share_in_tied_digit: dict[str, Share] = msgspec.field(default_factory=dict)
 
 
 _read = lru_cache(maxsize=1)(read_digits)
@@ -287,6 +296,7 @@ def look(settings: Plain, inputs: Inputs) -> DigitNetwork:
     right = labels_of(network, shown.images) == shown.labels
     excited = excitement(network, shown.groups())
     found = compare(excited, seed=seed)
+    is_tied = lessons.labels == settings["digit"]
     return DigitNetwork(
         source=source.name,
         learnt=len(drawn),
@@ -301,7 +311,14 @@ def look(settings: Plain, inputs: Inputs) -> DigitNetwork:
         samples={
             str(count): small_samples(excited, count, settings) for count in settings["counts"]
         },
+        share_in_training=color_shares(lessons.colors) if is_tied.any() else {},
+        share_in_tied_digit=color_shares(lessons.colors[is_tied]) if is_tied.any() else {},
     )
+
+
+def color_shares(colors: Ints) -> dict[str, float]:
+    """The share of each color, which are given as positions in `COLORS`."""
+    return {name: float((colors == at).mean()) for at, name in enumerate(COLORS)}
 
 
 # -- colored digits: the figures -------------------------------------------------------------------
@@ -468,13 +485,27 @@ class ColoredMNIST(Examination[DigitNetwork]):
         kinds = self.networks(plan, outcome)["mnist"]
         done = [(kind, one) for kind, some in kinds.items() for one in some if one is not None]
         sources = {one.source for _, one in done}
-        shares = [  # of the color among the digits that it is tied to
-            ({name: 0.9 if name == kind else 0.05 for name in COLORS}, one)
-            for kind, one in done
-            if kind != UNBIASED
-        ]
+        tied = [one.share_in_training[kind] for kind, one in done if one.share_in_training]
+        biased = [one for _, one in done if one.share_in_training]
+        shares = {
+            "share among images of the tied digit": [one.share_in_tied_digit for one in biased],
+            "share of all training images": [one.share_in_training for one in biased],
+        }
         return (
-            *filter(None, [correlations(shares)]),
+            *filter(None, [_rarity(tied), correlations(biased, shares)]),
             *self.remarks,
             *(f"Digits from {source}." for source in sorted(sources)),
         )
+
+
+def _rarity(tied: Sequence[float]) -> str:
+    """How common the tied color is in training, given its share in each network's."""
+    if not tied:
+        return ""
+    share = fmean(tied)
+    return (
+        f"The tied color belongs to {PRIMARY:.0%} of one digit's images and to no other digit. That"
+        f" is {share:.1%} of all training images, against {(1 - share) / 2:.1%} for each other"
+        " color: it is the rarest. The bias that the paper means is the share among images of the"
+        " tied digit."
+    ).replace("%", " %")

@@ -446,10 +446,10 @@ class FaceTables(Examination[FaceNetwork]):
             if one is not None
         ]
         shares = [
-            ({name: count / sum(one.learnt.values()) for name, count in one.learnt.items()}, one)
+            {name: count / sum(one.learnt.values()) for name, count in one.learnt.items()}
             for one in done
         ]
-        said = [*verdicts, correlations(shares)]
+        said = [*verdicts, correlations(done, {"share in training": shares})]
         return (*filter(None, said), *_data(done), *self.remarks)
 
 
