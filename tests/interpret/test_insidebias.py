@@ -145,6 +145,7 @@ def test_images_are_chosen_by_confidence_and_scores_and_accuracy_stand_by_group(
     chosen = insidebias(Convolved(), groups, labels=truth, confident=0.99, resamples=100)
     assert (chosen.images, chosen.confident) == ((2, 2), 0.99)
     assert chosen.decisive.activation == pytest.approx((6, 5.5))
+    assert chosen.answers == answers  # of all images: the chosen ones are right by construction
     # Without labels the network is sure of its own wrong answer, too.
     alone = insidebias(Convolved(), {**groups, "b": abs(groups["b"])}, confident=0.99)
     assert alone.images == (2, 3)

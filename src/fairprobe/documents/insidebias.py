@@ -83,7 +83,8 @@ class GroupAnswersDocument(Document, frozen=True, kw_only=True):
 
 class AnswersDocument(Document, frozen=True, kw_only=True):
     """Whether the network gives all images one answer, and where labels are known, how often it is
-    right beside the share of the commonest label.
+    right beside the share of the commonest label. All images count, also those that are too unsure
+    to be compared.
     """
 
     is_constant: bool

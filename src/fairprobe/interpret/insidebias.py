@@ -118,6 +118,7 @@ class InsideBias:
     resamples: int
     pixels: PixelControl | None = None
     answers: Answers | None = None
+    """Of all images, also of those that are not compared because of `confident`."""
     references: tuple[Reference, ...] = ()
     over_maps: OverMaps = "maximum"
     confident: float | None = None
@@ -220,8 +221,8 @@ def insidebias(
     are (height, width, channels), as in Keras. `labels` are the classes of each group's images, −1
     where unknown, to see whether the network is any good. With `confident` only those images count
     of whose label (or of its own answer, where that is unknown) the network is surer than this, as
-    the paper chooses its images; `over_maps` takes the average over maps instead of the maximum.
-    `references` are networks of the same
+    the paper chooses its images; accuracy and score S are still those of all images. `over_maps`
+    takes the average over maps instead of the maximum. `references` are networks of the same
     architecture that were trained on balanced data.
     """
     networks = [model, *references]
@@ -239,11 +240,12 @@ def insidebias(
         )
         for at, network in enumerate(networks)
     ]
+    answers = excited.answers  # of all images: those chosen by confidence are nearly all right
     if confident is not None:
         rows = excited.confident(confident)
         excited, others = excited.take(rows), [one.take(rows) for one in others]
     found = compare(excited, others, resamples=resamples, seed=seed)
-    return replace(found, confident=confident)
+    return replace(found, confident=confident, answers=answers)
 
 
 def compare(

@@ -59,7 +59,7 @@ def warnings(document: InsideBiasDocument) -> list[str]:
         return []
     said = []
     if answers.is_constant:
-        images = sum(group.images for group in document.groups)
+        images = sum(group.images for group in answers.groups)
         said.append(
             f"The network gives all {count(images)} images the same answer. What excites it says"
             " nothing about its decisions."
@@ -293,21 +293,27 @@ def _curves_figure(
 
 
 def answers_table(document: InsideBiasDocument) -> Table:
-    """How sure the network is of each group, and how often it is right, beside λ."""
+    """How sure the network is of each group, and how often it is right, beside λ: on all images,
+    while λ is that of the compared ones.
+    """
     if document.answers is None:
         return Table([], [])
     layer = next(layer for layer in document.layers if layer.name == document.decisive)
+    compared = {group.name: count(group.images) for group in document.groups}
     rows = [
         [
             one.name,
             count(one.images),
             f"{one.score:.3f}",
             UNDEFINED if one.right is None else with_interval(one.right),
+            *([] if document.confident is None else [compared[one.name]]),
             f"{layer.activation[one.name]:.3g}",
         ]
         for one in document.answers.groups
     ]
-    return Table(["group", "images", "score S", "right", f"λ in {document.decisive}"], rows)
+    chosen = [] if document.confident is None else [f"surer than {document.confident:g}"]
+    head = ["group", "images", "score S", "right", *chosen, f"λ in {document.decisive}"]
+    return Table(head, rows)
 
 
 def layers_table(document: InsideBiasDocument) -> Table:
