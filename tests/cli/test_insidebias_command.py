@@ -50,6 +50,13 @@ def sees_all():
         network[0].weight.copy_(torch.tensor([[1.0, 1, 1], [0.1, 0.1, 0.1]])[:, :, None, None])
     return network
 
+def is_sure_of_red():
+    network = sees_red()
+    with torch.no_grad():
+        network[4].weight.copy_(torch.tensor([[0.0, 0.0], [12.0, 0.0]]))
+        network[4].bias.copy_(torch.tensor([0.0, -2.0]))
+    return network
+
 def sees_dark():
     layer = nn.Conv2d(3, 1, 1)
     with torch.no_grad():
@@ -185,6 +192,57 @@ def test_several_criteria_are_compared_in_one_run_and_labels_give_accuracy_by_gr
     criteria.write_text("file,color\nnothing.png,red\n")
     wrong = ask("insidebias", *words)
     assert (wrong.code, "names none of the images" in wrong.err) == (2, True)
+
+
+@pytest.fixture
+def people(faces: Path) -> list[str | Path]:
+    """Criteria of the red and blue images: their color, and the parity of their number. Labels say
+    that all are red.
+    """
+    names = [f"{color}/{at}.png" for color in ("red", "blue") for at in range(10)]
+    criteria, labels = faces.parent / "people.csv", faces.parent / "labels.csv"
+    rows = [f"{name},{name[0]},{'even' if at % 2 else 'odd'}" for at, name in enumerate(names)]
+    criteria.write_text("\n".join(["file,color,parity", *rows]))
+    labels.write_text("\n".join(["file,label", *(f"{name},1" for name in names)]))
+    return ["--groups", faces, "--criteria", criteria, "--labels", labels]
+
+
+def test_accuracy_is_that_of_all_images_not_of_those_chosen_by_confidence(
+    code: str, people: list[str | Path], tmp_path: Path
+) -> None:
+    """The network is right and sure of red images, and wrong on blue ones."""
+    words = ["insidebias", "--model", f"{code}:is_sure_of_red", *people, "--confident", "0.9"]
+    answer = ask(*words, "--report", tmp_path / "bias.html")
+    assert answer.code == 0, answer.err
+    assert "surer than 0.9" in answer.out
+    assert "50.0 %" in answer.out
+    page = (tmp_path / "bias-parity.html").read_text(encoding="utf-8")
+    assert "Score and accuracy are those of all images" in page
+    parity = json.loads(ask(*words, "--json").out)[-1]
+    assert [group["images"] for group in parity["groups"]] == [5, 5]
+    for group in parity["answers"]["groups"]:
+        assert (group["images"], group["right"]["estimate"]) == (10, 0.5)
+
+
+def test_a_criterion_with_too_few_confident_images_is_not_judged_and_the_others_go_on(
+    code: str, people: list[str | Path], tmp_path: Path
+) -> None:
+    """The network is never sure of a blue image."""
+    words = ["insidebias", "--model", f"{code}:is_sure_of_red", *people]
+    answer = ask(*words, "--confident", "0.9", "--json", "--out", tmp_path / "bias.json",
+                 "--report", tmp_path / "bias.html")  # fmt: skip
+    assert answer.code == 0
+    reason = "surer than 0.9 of 0 images of group 'b'; 2 or more are needed"
+    assert f"Not judged by color: The network is {reason}" in answer.said
+    color, parity = json.loads(answer.out)
+    assert (color["kind"], color["criterion"]) == ("insidebias-not-judged", "color")
+    assert reason in color["reason"]
+    assert (parity["criterion"], parity["p_adjusted"]) == ("parity", None)
+    assert json.loads((tmp_path / "bias-color.json").read_text()) == color
+    assert sorted(path.name for path in tmp_path.glob("*.html")) == ["bias-parity.html"]
+    none = ask(*words, "--confident", "0.999999")
+    assert (none.code, none.out) == (3, "")
+    assert none.said.count("Not judged by") == 2
 
 
 @pytest.mark.parametrize("network", ["digits", "sees_dark"])

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from fairprobe.audits.base import OnStage, Stages
 from fairprobe.datasets.image_folders import ImageGroups, by_criteria, read_groups, read_labels
 from fairprobe.documents import from_dict
-from fairprobe.documents.insidebias import InsideBiasDocument
+from fairprobe.documents.insidebias import InsideBiasDocument, NotJudged
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.images.networks import open_network
-from fairprobe.interpret.excitement import OverMaps
+from fairprobe.interpret.excitement import OverMaps, TooFewImagesError
 from fairprobe.interpret.insidebias import insidebias
 from fairprobe.models.load import open_model
 from fairprobe.present.insidebias_page import sentence, warnings
@@ -42,9 +42,10 @@ def look_inside(
     seed: int = 0,
     command: str = "",
     progress: OnStage | None = None,
-) -> list[InsideBiasDocument]:
+) -> list[InsideBiasDocument | NotJudged]:
     """Compare how strongly the images of each group activate a network: one document for each
-    criterion. Pixels are given to it as numbers from 0 to 1.
+    criterion, also for one of which there are too few images. Pixels are given to it as numbers
+    from 0 to 1.
 
     `labels` is a CSV with the class of each image; `criteria` one with the groups of each image,
     instead of a folder for each group; `references` are networks of the same architecture that were
@@ -62,16 +63,23 @@ def look_inside(
     every = {"": read} if criteria is None else by_criteria(criteria, read)
     options = _Options(layer, labels, confident, over_maps, seed, command)
     stages = Stages(progress)
-    documents = [
-        _look(network, beside, groups, criterion, options, stages)
-        for criterion, groups in every.items()
-    ]
-    if len(documents) < 2:
+    documents: list[InsideBiasDocument | NotJudged] = []
+    for criterion, groups in every.items():
+        try:
+            documents.append(_look(network, beside, groups, criterion, options, stages))
+        except TooFewImagesError as error:
+            if not criterion:
+                raise
+            documents.append(NotJudged(criterion=criterion, reason=str(error)))
+    judged = [one for one in documents if isinstance(one, InsideBiasDocument)]
+    if len(judged) < 2:
         return documents
-    adjusted = holm([one.p_value for one in documents])
+    adjusted = iter(holm([one.p_value for one in judged]))
     return [
-        msgspec.structs.replace(one, p_adjusted=float(p))
-        for one, p in zip(documents, adjusted, strict=True)
+        msgspec.structs.replace(one, p_adjusted=float(next(adjusted)))
+        if isinstance(one, InsideBiasDocument)
+        else one
+        for one in documents
     ]
 
 
@@ -97,7 +105,7 @@ def _look(
     opened, network = main
     if len(read.images) < 2:
         of = f" of '{criterion}'" if criterion else ""
-        raise DataError(
+        raise TooFewImagesError(
             f"Expected two groups of images or more to compare; {len(read.images)}{of} can be used."
             f" {' '.join(read.messages)}".rstrip()
         )

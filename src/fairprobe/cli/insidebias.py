@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairprobe.cli.common import (
+    NOTHING_JUDGED,
     AsJson,
     Quiet,
     app,
@@ -23,7 +24,9 @@ from fairprobe.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from fairprobe.documents.insidebias import InsideBiasDocument
+    from collections.abc import Sequence
+
+    from fairprobe.documents.insidebias import InsideBiasDocument, NotJudged
 
 MODEL = (
     "module:function or file.py:function that returns a torch module, a file (.onnx, .pt2, .keras)"
@@ -33,7 +36,8 @@ MODEL = (
 CRITERIA = (
     "CSV with the column file (path below --groups) and a column for each criterion (gender, age"
     " band) that holds the image's group; then --groups is any folder of images, and each criterion"
-    " is compared. --out and --report write a file for each."
+    " is compared, or named as not judged where it has too few images. --out and --report write a"
+    " file for each."
 )
 
 
@@ -120,8 +124,7 @@ def insidebias(
     with report_errors():
         from fairprobe.audits.insidebias import look_inside
         from fairprobe.documents import encode
-        from fairprobe.present.insidebias_page import render_insidebias
-        from fairprobe.storage import write_text
+        from fairprobe.documents.insidebias import InsideBiasDocument
 
         with progress(show=not quiet and not as_json) as on_stage:
             documents = look_inside(
@@ -139,28 +142,45 @@ def insidebias(
                 command=command_line(),
                 progress=on_stage,
             )
-        for message in dict.fromkeys(one for document in documents for one in document.messages):
+        judged = [one for one in documents if isinstance(one, InsideBiasDocument)]
+        for message in dict.fromkeys(message for one in judged for message in one.messages):
             say(message)
-        for document in documents:
-            if out is not None:
-                write_text(_named(out, document), encode(document).decode())
-            if report is not None:
-                write_text(_named(report, document), render_insidebias(document))
+        _write(documents, out, report)
         if as_json:
             bodies = [encode(document).decode().rstrip() for document in documents]
             write_json(f"[{', '.join(bodies)}]\n" if criteria is not None else f"{bodies[0]}\n")
         elif not quiet:
-            for document in documents:
-                _print(document)
+            for one in judged:
+                _print(one)
                 if report is not None:
-                    place = _named(report, document)
+                    place = _named(report, one.criterion)
                     output.print(f"Report: {place}", highlight=False, markup=False, soft_wrap=True)
+        if not judged:
+            raise typer.Exit(NOTHING_JUDGED)
 
 
-def _named(path: Path, document: InsideBiasDocument) -> Path:
+def _write(
+    documents: Sequence[InsideBiasDocument | NotJudged], out: Path | None, report: Path | None
+) -> None:
+    """Write the files, and say of which criterion there are too few images."""
+    from fairprobe.documents import encode
+    from fairprobe.documents.insidebias import InsideBiasDocument
+    from fairprobe.present.insidebias_page import render_insidebias
+    from fairprobe.storage import write_text
+
+    for document in documents:
+        if out is not None:
+            write_text(_named(out, document.criterion), encode(document).decode())
+        if not isinstance(document, InsideBiasDocument):
+            say(f"Not judged by {document.criterion}: {document.reason}")
+        elif report is not None:
+            write_text(_named(report, document.criterion), render_insidebias(document))
+
+
+def _named(path: Path, criterion: str) -> Path:
     """The file of a criterion."""
-    plain = re.sub(r"[^\w.-]+", "-", document.criterion)
-    return path.with_name(f"{path.stem}-{plain}{path.suffix}") if document.criterion else path
+    plain = re.sub(r"[^\w.-]+", "-", criterion)
+    return path.with_name(f"{path.stem}-{plain}{path.suffix}") if criterion else path
 
 
 def _print(document: InsideBiasDocument) -> None:

@@ -114,6 +114,14 @@ class ReferenceDocument(Document, frozen=True, kw_only=True):
         check_interval(self.factor_low, self.factor, self.factor_high)
 
 
+class NotJudged(Document, frozen=True, kw_only=True):
+    """A criterion of which there are too few images, beside others of the same run."""
+
+    kind: Literal["insidebias-not-judged"] = "insidebias-not-judged"
+    criterion: str
+    reason: str
+
+
 class InsideBiasDocument(Document, frozen=True, kw_only=True):
     """The whole comparison."""
 

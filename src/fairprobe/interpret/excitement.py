@@ -42,6 +42,10 @@ LINEAR = frozenset(
 CONVOLUTIONS = frozenset({F.conv1d, F.conv2d, F.conv3d, torch.conv1d, torch.conv2d, torch.conv3d})
 
 
+class TooFewImagesError(DataError):
+    """The images of some groups are too few to be compared; those of others may do."""
+
+
 class Layout:
     """Where the channels of an activation are. Maps (images, channels, height, width) come from
     convolutions, tokens (images, tokens, channels) from linear layers, which keep channels last.
@@ -156,7 +160,7 @@ class Excitement:
         rows = [np.flatnonzero(one.sure > least) for one in self.given]
         for name, own in zip(self.groups, rows, strict=True):
             if len(own) < 2:
-                raise DataError(
+                raise TooFewImagesError(
                     f"The network is surer than {least:g} of {len(own)} images of group '{name}'; 2"
                     " or more are needed. Lower the confidence, or give more images."
                 )
