@@ -378,6 +378,38 @@ def test_the_headline_of_a_report_says_no_more_than_the_control_allows(
         assert claim not in html
 
 
+def test_the_papers_rule_is_shown_beside_the_verdict_and_never_as_it(
+    faces: Path, code: str, tmp_path: Path
+) -> None:
+    words: list[str | Path] = ["insidebias", "--model", f"{code}:sees_red", "--groups", faces]
+    plain, ruled = ask(*words), ask(*words, "--tau", "0.8", "--report", tmp_path / "bias.html")
+    assert ruled.code == 0
+    assert "rule" not in plain.out
+    assert ruled.out.startswith(plain.out.splitlines()[0])  # the verdict is the same
+    for text in (ruled.out, (tmp_path / "bias.html").read_text(encoding="utf-8")):
+        flat = " ".join(text.replace("\N{NO-BREAK SPACE}", " ").replace("&#39;", "'").split())
+        assert "The paper's rule calls the network biased: Λ = 0.20 is below τ = 0.8." in flat
+        assert "This is not the verdict." in flat
+        assert "a false alarm in 52 % of samples of five images a group" in flat
+    assert json.loads(ask(*words, "--tau", "0.1", "--json").out)["rule"]["is_biased"] is False
+    assert ask(*words, "--tau", "0").code == ask(*words, "--tau", "2").code == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"tau": 0.8, "is_biased": False, "by_chance": 0.1}, "contradicts the ratio 0.7"),
+        ({"tau": 0.6, "is_biased": True, "by_chance": 0.1}, "contradicts the ratio 0.7"),
+        ({"tau": -1, "is_biased": False, "by_chance": 0.1}, "tau"),
+    ],
+)
+def test_a_document_whose_rule_contradicts_its_ratio_is_refused(
+    rule: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(StorageError, match=message):
+        from_dict(a_document(0.01, None) | {"rule": rule}, InsideBiasDocument)
+
+
 def test_a_document_whose_verdict_contradicts_its_p_value_is_refused() -> None:
     with pytest.raises(StorageError, match=r"'no difference found' contradicts the p-value 0.01"):
         from_dict(a_document(0.01, None) | {"verdict": "no difference found"}, InsideBiasDocument)

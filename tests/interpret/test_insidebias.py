@@ -157,6 +157,30 @@ def test_images_are_chosen_by_confidence_and_scores_and_accuracy_stand_by_group(
         insidebias(Convolved(), groups, confident=1)
 
 
+def test_the_papers_rule_compares_the_ratio_with_tau_and_says_how_often_chance_does_the_same() -> (
+    None
+):
+    """Group b has half the activation of a. Of the 6 ways to deal 1, 1, 2, 2 to two groups of two,
+    2 have a ratio of .5, and 4 have a ratio of 1.
+    """
+    groups = {
+        name: np.full((2, 1, 2, 2), value, dtype=np.float32)
+        for name, value in (("a", 2.0), ("b", 1.0))
+    }
+    found = insidebias(Convolved(), groups, tau=0.8, resamples=2000)
+    assert found.rule is not None
+    assert (found.ratio, found.rule.tau, found.rule.is_biased) == (0.5, 0.8, True)
+    assert found.rule.by_chance == pytest.approx(1 / 3, abs=0.04)
+    assert found.verdict == "no difference found"
+    exactly = insidebias(Convolved(), groups, tau=0.5, resamples=100).rule
+    assert exactly is not None
+    assert (exactly.is_biased, exactly.by_chance) == (False, 0)
+    assert insidebias(Convolved(), groups, resamples=100).rule is None
+    for tau in (0, 1.1, float("nan")):
+        with pytest.raises(SettingError, match="τ is above 0 and at most 1"):
+            insidebias(Convolved(), groups, tau=tau)
+
+
 def test_a_neuron_of_a_dense_layer_is_a_map_of_one_pixel() -> None:
     network = nn.Sequential(
         linear(torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.zeros(2)),

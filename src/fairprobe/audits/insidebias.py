@@ -37,6 +37,7 @@ def look_inside(
     criteria: Path | None = None,
     confident: float | None = None,
     over_maps: OverMaps = "maximum",
+    tau: float | None = None,
     references: Sequence[str] = (),
     reference_weights: Sequence[Path] = (),
     seed: int = 0,
@@ -61,7 +62,7 @@ def look_inside(
     beside = [_open(one, file) for one, file in zip(references, own, strict=True)]
     read = _read(*network, folder, as_one=criteria is not None)
     every = {"": read} if criteria is None else by_criteria(criteria, read)
-    options = _Options(layer, labels, confident, over_maps, seed, command)
+    options = _Options(layer, labels, confident, over_maps, tau, seed, command)
     stages = Stages(progress)
     documents: list[InsideBiasDocument | NotJudged] = []
     for criterion, groups in every.items():
@@ -89,6 +90,7 @@ class _Options:
     labels: Path | None
     confident: float | None
     over_maps: OverMaps
+    tau: float | None
     seed: int
     command: str
 
@@ -128,6 +130,7 @@ def _look(
                 channels_last=channels_last,
                 labels=classes,
                 confident=options.confident,
+                tau=options.tau,
                 references=[one for _, one in beside],
                 seed=options.seed,
                 progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),

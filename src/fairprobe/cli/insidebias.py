@@ -81,6 +81,17 @@ def insidebias(
         str,
         typer.Option(help="Over the maps of a layer: maximum, or average (the paper tried both)."),
     ] = "maximum",
+    tau: Annotated[
+        float | None,
+        typer.Option(
+            help=(
+                "Show the paper's rule as well: biased if Λ is below this, such as 0.8 (the paper"
+                " prints none). Beside it stands how often chance alone gives such a Λ."
+            ),
+            min=0,
+            max=1,
+        ),
+    ] = None,
     reference: Annotated[
         list[str] | None,
         typer.Option(
@@ -136,6 +147,7 @@ def insidebias(
                 criteria=criteria,
                 confident=confident,
                 over_maps=over_maps,  # type: ignore[arg-type]  # checked there
+                tau=tau,
                 references=reference or (),
                 reference_weights=reference_weights or (),
                 seed=seed,
@@ -184,13 +196,14 @@ def _named(path: Path, criterion: str) -> Path:
 
 
 def _print(document: InsideBiasDocument) -> None:
-    from fairprobe.present.insidebias_page import answers_table, layers_table
+    from fairprobe.present.insidebias_page import answers_table, layers_table, paper_rule
 
     if document.criterion:
         output.print(document.criterion, style="bold", markup=False, highlight=False)
     for warning in document.warnings:
         output.print(f"Warning: {warning}", markup=False, highlight=False, soft_wrap=True)
-    output.print(document.sentence, markup=False, highlight=False, soft_wrap=True)
+    for said in filter(None, [document.sentence, paper_rule(document)]):
+        output.print(said, markup=False, highlight=False, soft_wrap=True)
     if document.p_adjusted is not None:
         output.print(f"p, adjusted for all criteria: {document.p_adjusted:.3f}", highlight=False)
     output.print(layers_table(document).terminal())

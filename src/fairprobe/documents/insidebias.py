@@ -114,6 +114,16 @@ class ReferenceDocument(Document, frozen=True, kw_only=True):
         check_interval(self.factor_low, self.factor, self.factor_high)
 
 
+class PaperRuleDocument(Document, frozen=True, kw_only=True):
+    """The paper's rule, biased if Λ is below τ, and how often random groups of the same sizes are
+    called biased by it.
+    """
+
+    tau: Share
+    is_biased: bool
+    by_chance: Share
+
+
 class NotJudged(Document, frozen=True, kw_only=True):
     """A criterion of which there are too few images, beside others of the same run."""
 
@@ -146,6 +156,7 @@ class InsideBiasDocument(Document, frozen=True, kw_only=True):
     order: str
     over_maps: Literal["maximum", "average"] = "maximum"
     confident: Share | None = None
+    rule: PaperRuleDocument | None = None
     criterion: str = ""
     """What the groups differ in, where a run compares several criteria."""
     p_adjusted: Share | None = None
@@ -171,3 +182,5 @@ class InsideBiasDocument(Document, frozen=True, kw_only=True):
             raise ValueError("the groups of a reference are not among the groups")
         if (self.verdict == "different") != (self.p_value <= 1 - self.confidence + 1e-9):
             raise ValueError(f"'{self.verdict}' contradicts the p-value {self.p_value:g}")
+        if self.rule is not None and self.rule.is_biased != (self.ratio < self.rule.tau):
+            raise ValueError(f"the paper's rule contradicts the ratio {self.ratio:g}")

@@ -11,6 +11,7 @@ Biometrics", ICPR 2020.
     average instead of maximum      `over_maps="average"`
     confidence score S (table II)   `Answers.groups`
     images of > 99 % confidence     `confident=0.99`
+    biased where Λ < τ              `tau=0.8`: `InsideBias.rule`
 
 Choices where the paper is silent: activations after the activation function; the strongest map is
 taken for each image and then averaged over the group (`order="image"`; the other order is an
@@ -20,7 +21,8 @@ one; a curve is divided by its own greatest value over the layers, or by the gre
 
 The paper concludes from Λ below a threshold that a network is biased, and that it knows the group
 with the lowest λ least. Neither held on faces (docs/how-to/insidebias.md), so neither is concluded
-here. What is reported instead:
+here; what the paper's rule says stands beside the result if a τ is given, which the paper does not
+print. What is reported instead:
 
 - A p-value. A ratio of the lowest to the highest group lies below 1 by chance alone, so Λ is
   compared with the Λ of groups of the same sizes that are dealt at random from all images.
@@ -105,6 +107,18 @@ class PixelControl:
 
 
 @dataclass(frozen=True)
+class PaperRule:
+    """The paper's rule: a network is biased if Λ is below τ. No conclusion of ours, because chance
+    alone gives such a Λ too: `by_chance` is the share of groups of the same sizes, dealt at random
+    from all images, whose Λ is below τ.
+    """
+
+    tau: float
+    is_biased: bool
+    by_chance: float
+
+
+@dataclass(frozen=True)
 class InsideBias:
     """What the groups excite in each layer, and what follows from the deciding layer. Groups are in
     the order in which they were given.
@@ -123,6 +137,7 @@ class InsideBias:
     over_maps: OverMaps = "maximum"
     confident: float | None = None
     """Only images of which the network is surer than this."""
+    rule: PaperRule | None = None
 
     @property
     def ratio(self) -> float:
@@ -180,6 +195,7 @@ class InsideBias:
             "order": self.order,
             "over_maps": self.over_maps,
             "confident": self.confident,
+            "rule": self.rule and asdict(self.rule),
             "confidence": CONFIDENCE,
             "resamples": self.resamples,
             "layers": [
@@ -208,6 +224,7 @@ def insidebias(
     channels_last: bool = False,
     labels: Mapping[str, Ints] | None = None,
     confident: float | None = None,
+    tau: float | None = None,
     references: Sequence[nn.Module] = (),
     batch: int = AT_ONCE,
     resamples: int = RESAMPLES,
@@ -222,7 +239,8 @@ def insidebias(
     where unknown, to see whether the network is any good. With `confident` only those images count
     of whose label (or of its own answer, where that is unknown) the network is surer than this, as
     the paper chooses its images; accuracy and score S are still those of all images. `over_maps`
-    takes the average over maps instead of the maximum. `references` are networks of the same
+    takes the average over maps instead of the maximum. With `tau` the result has the paper's rule
+    as well. `references` are networks of the same
     architecture that were trained on balanced data.
     """
     networks = [model, *references]
@@ -244,7 +262,7 @@ def insidebias(
     if confident is not None:
         rows = excited.confident(confident)
         excited, others = excited.take(rows), [one.take(rows) for one in others]
-    found = compare(excited, others, resamples=resamples, seed=seed)
+    found = compare(excited, others, tau=tau, resamples=resamples, seed=seed)
     return replace(found, confident=confident, answers=answers)
 
 
@@ -252,12 +270,15 @@ def compare(
     excited: Excitement,
     references: Sequence[Excitement] = (),
     *,
+    tau: float | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> InsideBias:
     """λ and Λ, with resampled images for the interval and exchanged groups for what chance does."""
     if resamples < FEWEST:
         raise SettingError(f"An interval needs {FEWEST} resamples or more; got {resamples}.")
+    if tau is not None and not 0 < tau <= 1:
+        raise SettingError(f"The threshold τ is above 0 and at most 1; got {tau:g}.")
     if seed < 0:
         raise SettingError(f"The seed must be a whole number from 0; got {seed}.")
     sizes = tuple(len(part) for part in excited.values[0])
@@ -282,6 +303,9 @@ def compare(
         )
     found = InsideBias(excited.groups, sizes, layers, layers[place], excited.order, resamples)
     found = replace(found, answers=excited.answers, over_maps=excited.over_maps)
+    if tau is not None:
+        by_chance = float((exchanged[:, place] < tau).mean())
+        found = replace(found, rule=PaperRule(tau, found.ratio < tau, by_chance))
     if excited.pixels is not None:
         pixels = _pixel_control(together[place], sizes, excited.pixels, resamples, regressed)
         found = replace(found, pixels=pixels)

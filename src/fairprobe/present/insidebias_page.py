@@ -39,6 +39,7 @@ def page(document: InsideBiasDocument) -> dict[str, Any]:
         "status": "found" if _is_beyond_pixels(document) else "none",
         "headline": _headline(document),
         "facts": _facts(document),
+        "rule": paper_rule(document),
         "cards": _cards(document),
         "decisive": _decisive_figure(document),
         "curves": _curves_figure(document, document.curves, ITS_OWN),
@@ -80,6 +81,21 @@ def sentence(document: InsideBiasDocument) -> str:
     if document.answers is None or document.answers.right is None:
         parts.append("Without labels it is not known whether the network is any good.")
     return " ".join(filter(None, parts))
+
+
+def paper_rule(document: InsideBiasDocument) -> str:
+    """What the paper's rule says, and how much chance alone makes it say; empty without a τ."""
+    rule = document.rule
+    if rule is None:
+        return ""
+    said, compared = ("biased", "is below") if rule.is_biased else ("not biased", "is not below")
+    return (
+        f"The paper's rule calls the network {said}: Λ = {ratio(document.ratio)} {compared} τ ="
+        f" {rule.tau:g}. This is not the verdict. Random groups of the same sizes, dealt from these"
+        f" images, are called biased by it in {plain(percent(rule.by_chance))} of draws. Where we"
+        " measured it on unbiased networks, τ = 0.8 raised a false alarm in 52 % of samples of five"
+        " images a group (colored digits), and in none with 100."
+    )
 
 
 def _result(document: InsideBiasDocument) -> str:
