@@ -223,6 +223,26 @@ def test_the_networks_are_trained_and_compared_beside_the_paper(cache: Path) -> 
     assert any("tested on 24 of group A" in note for note in document.notes)
 
 
+def test_the_text_of_an_experiment_with_faces_names_those_that_were_used() -> None:
+    """With DiveFace nothing says FairFace, a tenth, or 32 pixels of the faces that were used."""
+    plan = Plan(options={"faces": "DiveFace", "side": "120", "images": "18000"})
+    ((first, *_),) = FaceTables().stages(plan)
+    inside = digit_network(dict.fromkeys("abc", 1.0))["found"]
+    network = {
+        "source": "DiveFace",
+        "right": dict.fromkeys("abc", 0.9),
+        "found": inside,
+        "learnt": dict.fromkeys("abc", 6000),
+        "tested": dict.fromkeys("abc", 100),
+        "score": dict.fromkeys("abc", 0.9),
+        "few": {"below_tau": 0.0, "beyond_chance": 0.0, "ratio": 0.9},
+    }
+    notes = " ".join(FaceTables().notes(plan, Outcome({first.id: network}, {}, {})))
+    assert "Faces from DiveFace, brought to 120 × 120 pixels: a network learns from 18000" in notes
+    assert "tenth" not in notes
+    assert "FairFace" not in FaceTables.about
+
+
 def test_at_the_papers_scale_there_are_three_seeds_of_each_kind_at_least() -> None:
     for repeats, seeds in ((1, 3), (4, 4)):
         ((*jobs,),) = FaceTables().stages(Plan(scale="full", repeats=repeats))

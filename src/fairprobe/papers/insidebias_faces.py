@@ -266,8 +266,8 @@ class FaceTables(Examination[FaceNetwork]):
     name = "insidebias-faces"
     title = "InsideBias, Tables I and II: gender from faces"
     about = (
-        "VGG and ResNet learn gender from faces of FairFace in the paper's three groups: A East and"
-        " Southeast Asian, B Black and Indian, C White and Latino. Biased networks see 90 % of one"
+        "VGG and ResNet learn gender from faces in the paper's three groups: A East and Southeast"
+        " Asian, B Black and Indian, C White and Latino. Biased networks see 90 % of one"
         " group and 5 % of each other, unbiased ones a third of each; all see equally many. They"
         " are tested on held-out faces of all groups."
     )
@@ -356,11 +356,11 @@ class FaceTables(Examination[FaceNetwork]):
         ),
     )
     remarks = (
-        "The paper has 18,000 images of 120 × 120 pixels of other people (DiveFace), we a tenth as"
-        " many, brought to 32 × 32 pixels to keep the training affordable unless a title says"
-        " otherwise, each time moved a little and mirrored by chance. FairFace's Middle Eastern"
-        " faces are in no group of the paper and are left out.",
-        "The length of the training, the batch and the size were chosen among about ten tries,"
+        "The paper's networks learn from 18,000 faces of DiveFace, of 120 × 120 pixels. Ours see"
+        " each face moved a little and mirrored by chance every time. Faces that are in none of the"
+        " paper's groups, such as FairFace's Middle Eastern ones, are left out.",
+        "The length of the training, the batch and the size were chosen on faces of FairFace of 32"
+        " × 32 pixels, to keep the training affordable, among about ten tries,"
         " one seed each, nearly all with unbiased networks on faces that the network had not"
         " learned from and that are not held out; one try was looked at on the held-out faces and"
         " dropped. They are the same for every seed and every mixture.",
@@ -450,7 +450,7 @@ class FaceTables(Examination[FaceNetwork]):
             for one in done
         ]
         said = [*verdicts, correlations(done, {"share in training": shares})]
-        return (*filter(None, said), *_data(done), *self.remarks)
+        return (*filter(None, said), *_data(done, _side(plan)), *self.remarks)
 
 
 def _whole(options: Mapping[str, str], name: str, usual: int) -> int:
@@ -458,6 +458,10 @@ def _whole(options: Mapping[str, str], name: str, usual: int) -> int:
     if not text.isdecimal() or int(text) < 8:
         raise SettingError(f"The option {name} is a whole number of 8 or more; got '{text}'.")
     return int(text)
+
+
+def _side(plan: Plan) -> int:
+    return _whole(plan.options, "side", SIDE)
 
 
 def _job(plan: Plan, network: str, kind: str, number: int, training: Plain) -> Job:
@@ -478,7 +482,7 @@ def _job(plan: Plan, network: str, kind: str, number: int, training: Plain) -> J
             "count": 5,
             "draws": 20,
             "resamples": 200,
-            "side": _whole(given, "side", SIDE),
+            "side": _side(plan),
             **extra,
             **training,
         },
@@ -521,8 +525,8 @@ def _range(values: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _data(networks: Sequence[FaceNetwork]) -> list[str]:
-    """How many faces the networks learned from and were tested on."""
+def _data(networks: Sequence[FaceNetwork], side: int) -> list[str]:
+    """Which faces the networks learned from and were tested on, and how many."""
     if not networks:
         return []
     sources = ", ".join(sorted({one.source for one in networks}))
@@ -531,4 +535,7 @@ def _data(networks: Sequence[FaceNetwork]) -> list[str]:
     tested = ", ".join(
         f"{count} of group {name.upper()}" for name, count in networks[0].tested.items()
     )
-    return [f"Faces from {sources}: a network learns from {learned}, and is tested on {tested}."]
+    return [
+        f"Faces from {sources}, brought to {side} × {side} pixels: a network learns from {learned},"
+        f" and is tested on {tested}."
+    ]
