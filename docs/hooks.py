@@ -2,7 +2,8 @@
 
 mkdocs calls the functions named `on_...`. A page says where a generated part goes with a comment:
 `<!-- generated: methods -->`. The pages of the Python API are generated whole, one for each public
-module.
+module. The list in `papers.md` is committed, so that it can be read in the repository; after a
+change in `papers/`, `python -m docs.hooks` writes it again.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ import fairprobe
 
 API = "reference/api"
 PAPERS = Path(__file__).parent / "papers"
+PAPERS_PAGE = PAPERS.with_suffix(".md")
+PAPERS_BEGIN = "<!-- written by `python -m docs.hooks` from docs/papers/*.toml -->\n"
 STATUSES = ("exact", "variant", "not possible")
 
 
@@ -244,6 +247,12 @@ def datasets() -> str:
     return table(head, rows)
 
 
+def papers_page() -> str:
+    """`papers.md` with the list as it should be now."""
+    above = PAPERS_PAGE.read_text(encoding="utf-8").partition(PAPERS_BEGIN)[0]
+    return f"{above}{PAPERS_BEGIN}\n{papers()}\n"
+
+
 def papers() -> str:
     """The parts of the papers, by paper: a table each, and how many are exact."""
     parts = []
@@ -281,7 +290,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "layouts": layouts,
     "measures": measures,
     "methods": partial(sections, "methods"),
-    "papers": papers,
     "methods in short": partial(in_short, "methods"),
     "repairs": partial(sections, "repairs"),
     "repairs in short": partial(in_short, "repairs"),
@@ -317,3 +325,7 @@ def with_fenced_examples(docstring: str) -> str:
 def first_sentence(thing: object) -> str:
     paragraph = " ".join((inspect.getdoc(thing) or "").split("\n\n")[0].split())
     return escape(paragraph.split(". ")[0].rstrip(".") + ".")
+
+
+if __name__ == "__main__":
+    PAPERS_PAGE.write_text(papers_page(), encoding="utf-8")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from docs import hooks
 from fairprobe.papers.catalogue import EXPERIMENTS
 from tests.docs.pages import DOCS
 from tests.docs.test_pages import check_commands
@@ -30,6 +31,13 @@ def entries() -> list[Any]:
         for path in PAPERS
         for entry in read(path.name)["entry"]
     ]
+
+
+def test_the_list_in_the_repository_is_current() -> None:
+    page = (DOCS / "papers.md").read_text(encoding="utf-8")
+    assert page == hooks.papers_page(), "run `python -m docs.hooks`"
+    for path in PAPERS:
+        assert f"## {read(path.name)['title']}\n" in page
 
 
 def test_there_are_four_papers() -> None:
