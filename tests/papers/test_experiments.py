@@ -444,7 +444,9 @@ def call(*words: str | Path) -> tuple[int, str, str]:
 def test_the_experiments_are_listed() -> None:
     code, out, _ = call("experiments", "--json")
     assert code == 0
-    assert [entry["name"] for entry in json.loads(out)] == list(EXPERIMENTS)
+    options = {entry["name"]: entry["options"] for entry in json.loads(out)}
+    assert list(options) == list(EXPERIMENTS)
+    assert "0 is all" in options["neuronfair-table10"]["searched"]
     code, out, _ = call("experiments")
     assert code == 0
     assert all(name in out for name in EXPERIMENTS)

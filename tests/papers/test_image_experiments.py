@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from fairprobe.audits.images import ImageAudit, audit_images
 from fairprobe.datasets.cache import FACES_AND_OTHERS, FAIRFACE, placed
@@ -410,10 +411,57 @@ def test_tables_10_and_11_take_any_faces_and_trunk(tmp_path: Path) -> None:
     assert "options" not in usual.settings
     found = neuronfair_images.look(job.settings, {})
     assert found.source == "own.npz"
+    assert found.used == (
+        "84 faces of own and 60 pictures of own without a face, at 12 × 12 pixels; detector: small"
+        " network of six convolutions; 40 steps along plain gradients from 6 faces."
+    )
     assert found.numbers["other"]["change"][""] is not None
     outcome = Outcome({job.id: to_dict(found)}, {}, {})
     document = Table10().document(plan, outcome, catalogue.provenance(plan, outcome))
     assert f"faces = {tmp_path / 'own.npz'}, variant = paper" in document.title
+
+
+@pytest.mark.slow
+def test_a_table_names_the_pictures_and_the_trunk_that_were_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*args: Any, **options: Any) -> ImageAudit:
+        changes = {"faces": 4, "iterations": 2, "epsilon": 0.5, "controls": False}
+        return audit_images(*args, **{**options, **changes})
+
+    monkeypatch.setattr(neuronfair_images, "audit_images", short)
+    monkeypatch.setattr(neuronfair_images, "retrained", lambda _: {})  # table 11 alone needs it
+    rng = np.random.default_rng(0)
+    for at in range(16):
+        for place, light in (
+            (f"MyFaces/30_{at % 2}_{at // 2 % 2}_{at}.png", 99),
+            (f"things/tree/{at}.png", 9),
+        ):
+            pixels = rng.integers(light + 50 * (at % 2), 160, size=(32, 32, 3)).astype(np.uint8)
+            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(tmp_path / place)
+    given = {"faces": str(tmp_path / "MyFaces"), "others": str(tmp_path / "things")}
+    plan = Plan(options=given | {"trunk": "vgg16"})
+    ((job,),) = Table10().stages(plan)
+    result = to_dict(neuronfair_images.look(job.settings, {}))
+    text = " ".join(markdown(Table10().document(plan, Outcome({job.id: result}, {}, {}))).split())
+    assert "| MyFaces and things, VGG16 | gender |" in text
+    assert (
+        "Here (gender): 16 faces of MyFaces and 16 pictures of things without a face, at 32 × 32"
+        " pixels; detector: vgg16 trunk; 2 steps of L2 length 0.15 from 4 faces." in text
+    )
+    for untrue in ("FairFace", "CIFAR", "The data are not the paper's"):
+        assert untrue not in text
+
+
+def test_the_searches_start_from_as_many_faces_as_wanted() -> None:
+    def faces(scale: Scale, **options: str) -> set[int | None]:
+        (jobs,) = Table10().stages(Plan(scale=scale, options=options))
+        return {job.settings["faces"] for job in jobs}
+
+    assert faces("full") == {250}
+    assert faces("full", searched="0") == {None}  # all
+    assert faces("quick", searched="7") == {7}
 
 
 @pytest.mark.parametrize(
@@ -421,6 +469,7 @@ def test_tables_10_and_11_take_any_faces_and_trunk(tmp_path: Path) -> None:
     [
         ({"trunk": "vgg17"}, "Did you mean 'vgg16'"),
         ({"size": "large"}, "whole number of pixels"),
+        ({"searched": "all"}, "whole number of faces, 0 for all"),
         ({"others": "imagenet"}, "need a folder of faces"),
         ({"optimizer": "lion"}, "adam or sgd"),
         ({"variant": "papr"}, "Did you mean 'paper'"),

@@ -36,7 +36,8 @@ def experiments(as_json: AsJson = False) -> None:
             for one in EXPERIMENTS.values()
         ]
         if as_json:
-            write_json(json.dumps(entries, indent=1) + "\n")
+            full = [{**one, "options": dict(EXPERIMENTS[one["name"]].options)} for one in entries]
+            write_json(json.dumps(full, indent=1) + "\n")
         else:
             output.print(experiments_table(entries))
 
@@ -91,8 +92,8 @@ def experiment(
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="An option of the experiment; for NeuronFair's tables 10 and 11: faces, others,"
-            " trunk, weights, size, labels, variant, optimizer. May be given several times.",
+            help="An option of the experiment, such as faces=FOLDER for NeuronFair's tables 10 and"
+            " 11; 'fairprobe experiments --json' lists all. May be given several times.",
         ),
     ] = None,
     quiet: Quiet = False,

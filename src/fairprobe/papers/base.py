@@ -130,7 +130,7 @@ class Experiment(ABC):
             figures=self.figures(plan, outcome),
             about=about,
             citation=self.citation,
-            titles=self.titles,
+            titles=self.titles_of(plan),
             center=self.center,
             rows=self.rows,
         )
@@ -145,6 +145,11 @@ class Experiment(ABC):
         options = [f"{name} = {value}" for name, value in plan.options.items()]
         words = [f"{plan.scale} scale", *options, *limit, repeats, f"seed {plan.seed}", *commit]
         return f"({', '.join(words)})"
+
+    def titles_of(self, plan: Plan) -> Mapping[str, str]:
+        """How names are printed; that of the data set may depend on the plan."""
+        del plan
+        return self.titles
 
     def measures_of(self, plan: Plan) -> Sequence[Measure]:
         """The measures, as they are titled at the plan's scale."""

@@ -40,13 +40,15 @@ METHODS = ("adf", "eidig", "neuronfair")
 RANDOM = "random"
 SIGNS, SHUFFLED = "random_signs", "shuffled_labels"
 BEFORE, CONTROL = "before", "without_idis"
-NOT_OURS = "not run: other data and another detector"
+NOT_OURS = "not run here"
+TRUNKS = {"vgg16": "VGG16", "resnet50": "ResNet50"}  # as the paper spells them
+THEIRS = (
+    "The paper has 60,000 faces of CelebA (10,000 of LFW) and as many pictures of ImageNet at 64 ×"
+    " 64 pixels, a VGG16 (ResNet50), and searches from all faces."
+)
 DIFFERENCE = (
-    "The data are not the paper's. Ours are 1,400 faces of FairFace and 1,400 pictures of CIFAR-10"
-    " at 32 × 32 pixels, and a detector of six convolutions; the paper has 60,000 faces of CelebA"
-    " (10,000 of LFW) and as many pictures of ImageNet at 64 × 64, and a VGG16 (ResNet50). So no"
-    " number can be compared with the paper's one by one, only what each method gives beside the"
-    " others."
+    "The data are not the paper's, so no number can be compared with the paper's one by one, only"
+    " what each method gives beside the others."
 )
 
 Places = Mapping[str, Sequence[tuple[str, str]]]  # of a measure: methods with their variants
@@ -63,6 +65,7 @@ class DetectorResult(Document, frozen=True, kw_only=True):
     messages: list[str]
     verdict: str
     numbers: dict[str, dict[str, dict[str, float | None]]]
+    used: str = ""  # which pictures, which detector, how many faces
 
 
 def look(settings: Plain, inputs: Inputs) -> DetectorResult:
@@ -96,7 +99,11 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
         )
     document = audited.document
     result = DetectorResult(
-        source=source.name, messages=document.messages, verdict=document.verdict, numbers={}
+        source=source.name,
+        messages=document.messages,
+        verdict=document.verdict,
+        numbers={},
+        used=_used(audited, given),
     )
 
     def add(method: str, values: Numbers, variant: str = "") -> None:
@@ -119,6 +126,32 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     for name, state in retrained(audited).items():
         add(name, state)
     return result
+
+
+def _used(audited: ImageAudit, given: Mapping[str, str]) -> str:
+    """What was searched, in words."""
+    data, detector = audited.document.data, audited.document.detector
+    search = audited.settings.search("neuronfair")
+    faces, others = _names(given)
+    steps = (
+        f"{search.max_iter} steps along plain gradients"
+        if given.get("variant") == "paper"
+        else f"{search.max_iter} steps of L2 length {search.step:g}"
+    )
+    return (
+        f"{data.faces:,} faces of {faces} and {data.others:,} pictures of {others or faces} without"
+        f" a face, at {data.width} × {data.height} pixels; detector: {detector.name};"
+        f" {steps} from {len(audited.rows):,} faces."
+    )
+
+
+def _names(given: Mapping[str, str]) -> tuple[str, str]:
+    """The data set of the faces and, where it is another one, that of the other pictures."""
+    if "faces" not in given:
+        return "FairFace", "CIFAR-10"
+    faces, others = Path(given["faces"]).absolute(), given.get("others")
+    name = faces.stem if faces.suffix == ".npz" else faces.name
+    return name, Path(others).absolute().name if others else ""
 
 
 def _is_other(name: str, settings: Plain) -> bool:
@@ -204,10 +237,10 @@ class Images(Experiment):
 
     about = (
         "For gender and for race: a face detector is trained, its attribute head and Δ_sens (ε ="
-        " 0.03) are made, and ADF, EIDIG and NeuronFair search from 250 faces for 20 steps of L2"
-        " length 0.15 (variant paper: 40 steps along plain gradients). Then its training is"
-        " continued with the IDIs of each method, and measured with a fresh Δ_sens on held-out"
-        " faces beside the same training without IDIs."
+        " 0.03) are made, and ADF, EIDIG and NeuronFair search from 250 faces (searched = 0: from"
+        " all, as in the paper) for 20 steps of L2 length 0.15 (variant = paper: 40 steps along"
+        " plain gradients). Then its training is continued with the IDIs of each method, and"
+        " measured with a fresh Δ_sens on held-out faces beside the same training without IDIs."
     )
     quick = "gender alone, 1,000 pictures, 60 faces, one repeat."
     rows = "variant"
@@ -220,9 +253,9 @@ class Images(Experiment):
         "labels": "a CSV with more attributes, such as the race of CelebA's people",
         "variant": "paper: plain gradients and 40 iterations, as printed",
         "optimizer": "sgd, as in the paper, instead of adam",
+        "searched": "how many faces the searches start from; 0 is all, as in the paper",
     }
     titles: ClassVar[Mapping[str, str]] = {
-        OURS: "FairFace and CIFAR-10",
         "celeba_imagenet": "paper: CelebA and ImageNet, VGG16",
         "lfw_imagenet": "paper: LFW and ImageNet, ResNet50",
         RANDOM: "random direction (control)",
@@ -236,6 +269,12 @@ class Images(Experiment):
         "change": "Δ_sens",
     }
     places: ClassVar[Places]
+
+    def titles_of(self, plan: Plan) -> Mapping[str, str]:
+        trunk = plan.options.get("trunk", "")
+        pictures = " and ".join(filter(None, _names(plan.options)))
+        ours = ", ".join(filter(None, (pictures, TRUNKS.get(trunk, trunk))))
+        return {**self.titles, OURS: ours}
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         return [[job for jobs in _jobs(plan).values() for job in jobs]]
@@ -274,11 +313,15 @@ class Images(Experiment):
         return ours + theirs
 
     def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
-        jobs = [job for some in _jobs(plan).values() for job in some]
-        results = outcome.read(jobs, DetectorResult)
-        messages = dict.fromkeys(message for one in results for message in one.messages)
-        first = () if plan.options else (DIFFERENCE,)
-        return (*first, *self.remarks, *messages)
+        messages: dict[str, None] = {}
+        for_whom: dict[str, dict[str, None]] = {}  # the attributes, by what was used for them
+        for sensitive, jobs in _jobs(plan).items():
+            for one in outcome.read(jobs, DetectorResult):
+                messages |= dict.fromkeys(one.messages)
+                for_whom.setdefault(one.used, {})[sensitive] = None
+        used = [f"Here ({', '.join(who)}): {what}" for what, who in for_whom.items() if what]
+        difference = () if "faces" in plan.options else (DIFFERENCE,)
+        return (*used, THEIRS, *difference, *self.remarks, *messages)
 
 
 def _jobs(plan: Plan) -> dict[str, list[Job]]:
@@ -288,7 +331,8 @@ def _jobs(plan: Plan) -> dict[str, list[Job]]:
     own = f"-{sha256(chosen.encode()).hexdigest()[:8]}" if plan.options else ""
     extra: dict[str, Any] = {"options": dict(plan.options)} if plan.options else {}
     attributes, repeats = (SENSITIVE, plan.repeats) if plan.is_full else (SENSITIVE[:1], 1)
-    size = {"limit": None, "faces": 250} if plan.is_full else {"limit": 1_000, "faces": 60}
+    faces = int(plan.options.get("searched", 250 if plan.is_full else 60)) or None
+    size = {"limit": None if plan.is_full else 1_000, "faces": faces}
     return {
         sensitive: [
             Job(
@@ -304,9 +348,10 @@ def _jobs(plan: Plan) -> dict[str, list[Job]]:
 
 def _check(options: Mapping[str, str]) -> None:
     """Refuse options that no job could take, before one begins."""
-    size = options.get("size", "64")
-    if not size.isdecimal():
-        raise SettingError(f"The option size is a whole number of pixels; got '{size}'.")
+    for name, what in (("size", "of pixels"), ("searched", "of faces, 0 for all")):
+        value = options.get(name, "64")
+        if not value.isdecimal():
+            raise SettingError(f"The option {name} is a whole number {what}; got '{value}'.")
     if "faces" not in options and {"others", "labels"} & options.keys():
         raise SettingError("The options others and labels need a folder of faces: --set faces=…")
     DetectorSource(model=options.get("trunk"), weights=options.get("weights")).check()
