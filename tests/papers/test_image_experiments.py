@@ -16,10 +16,11 @@ from fairprobe.audits.images import ImageAudit, audit_images
 from fairprobe.datasets.cache import FACES_AND_OTHERS, FAIRFACE, placed
 from fairprobe.datasets.image_layouts.fairface import RACES
 from fairprobe.datasets.image_sets import open_images
-from fairprobe.documents import to_dict
+from fairprobe.documents import decode, to_dict
+from fairprobe.documents.experiment import ExperimentDocument
 from fairprobe.errors import DataError, SettingError, StorageError
 from fairprobe.papers import catalogue, insidebias, insidebias_faces, neuronfair_images, paper
-from fairprobe.papers.base import Plan, Scale
+from fairprobe.papers.base import Experiment, Plan, Scale
 from fairprobe.papers.insidebias import ColoredMNIST, Samples
 from fairprobe.papers.insidebias_faces import (
     FaceNetwork,
@@ -377,6 +378,19 @@ def test_faces_of_any_size_are_jobs_of_their_own() -> None:
     assert "faces" not in next(iter(usual.values()))
     with pytest.raises(SettingError, match="The option side is a whole number of 8 or more"):
         jobs(side="4")
+
+
+@pytest.mark.parametrize("chosen", [Table10(), ColoredMNIST(), FaceTables()])
+def test_a_title_has_as_many_repeats_as_were_done(
+    chosen: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "run", lambda *_, **__: Outcome({}, {}, {}))
+    done = catalogue.experiment(chosen.name, tmp_path, repeats=5)
+    document = decode(done.paths[-1].read_bytes(), ExperimentDocument, name="the table")
+    assert "(quick scale, 1 repeat, seed 0" in document.title
+    assert document.about.repeats == 1
+    fewest = 3 if chosen.citation == paper.INSIDEBIAS else 1
+    assert [chosen.repeats(Plan(scale="full", repeats=n)) for n in (1, 5)] == [fewest, 5]
 
 
 # -- NeuronFair: tables 10 and 11 ------------------------------------------------------------------

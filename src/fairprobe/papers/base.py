@@ -94,6 +94,8 @@ class Experiment(ABC):
     titles: ClassVar[Mapping[str, str]] = {}
     center: ClassVar[Center] = "mean"
     rows: ClassVar[Row] = "subject"
+    fewest: ClassVar[int] = 1  # repeats at the paper's scale
+    quick_once: ClassVar[bool] = False  # the quick scale has one repeat, whatever is wanted
     from_runs: ClassVar[bool] = False  # it has no jobs, but needs runs that exist
     is_timed: ClassVar[bool] = False  # its searches have a time limit, which a plan can change
     options: ClassVar[Mapping[str, str]] = {}  # what `--set` may change: name and explanation
@@ -115,6 +117,10 @@ class Experiment(ABC):
         """What a reader must know."""
         del plan, outcome
         return self.remarks
+
+    def repeats(self, plan: Plan) -> int:
+        """How many are done, which may not be as many as are wanted."""
+        return 1 if self.quick_once and not plan.is_full else max(self.fewest, plan.repeats)
 
     def document(
         self, plan: Plan, outcome: Outcome, about: Provenance | None = None
@@ -139,7 +145,8 @@ class Experiment(ABC):
         """What a reader must know of a table's size at a glance; nothing of one made from runs."""
         if self.from_runs:
             return ""
-        repeats = "1 repeat" if plan.repeats == 1 else f"{plan.repeats} repeats"
+        done = self.repeats(plan)
+        repeats = "1 repeat" if done == 1 else f"{done} repeats"
         limit = [f"{plan.seconds:g} seconds"] if self.is_timed and plan.seconds else []
         commit = [f"commit {about.versions['commit']}"] if "commit" in about.versions else []
         options = [f"{name} = {value}" for name, value in plan.options.items()]

@@ -5,7 +5,7 @@ JSON.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -127,6 +127,7 @@ def experiment(
         seconds=seconds,
         options=dict(options or {}),
     )
+    plan = replace(plan, repeats=chosen.repeats(plan))  # all that is said of it says what was done
     stages = chosen.stages(plan)
     outcome = run(stages, Path(folder), workers=workers, cluster=cluster, progress=progress)
     document = chosen.document(plan, outcome, provenance(plan, outcome))

@@ -94,6 +94,8 @@ class Examination(Experiment, Generic[Network]):
     """Biased networks of several kinds, and unbiased ones beside them."""
 
     citation = paper.INSIDEBIAS
+    fewest = FEWEST
+    quick_once = True
     result: type[Network]
     sensitive: ClassVar[str]
     of_biased: ClassVar[frozenset[str]] = frozenset({"highest", "separated"})

@@ -369,7 +369,7 @@ class FaceTables(Examination[FaceNetwork]):
     )
 
     def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
-        seeds = range(max(FEWEST, plan.repeats) if plan.is_full else 1)
+        seeds = range(self.repeats(plan))
         kinds = KINDS if plan.is_full else (KINDS[0], UNBIASED)
         trainings = TRAININGS if plan.is_full else QUICK
         return {

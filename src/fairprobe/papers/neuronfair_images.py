@@ -243,6 +243,7 @@ class Images(Experiment):
         " measured with a fresh Δ_sens on held-out faces beside the same training without IDIs."
     )
     quick = "gender alone, 1,000 pictures, 60 faces, one repeat."
+    quick_once = True
     rows = "variant"
     options: ClassVar[Mapping[str, str]] = {
         "faces": "a folder of faces (CelebA, LFW, FairFace, UTKFace, DiveFace) or an .npz",
