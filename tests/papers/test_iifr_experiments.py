@@ -14,7 +14,7 @@ import pytest
 
 from fairprobe import networks
 from fairprobe.datasets.iifr import load_iifr
-from fairprobe.documents import to_dict
+from fairprobe.documents import decode, to_dict
 from fairprobe.documents.experiment import ExperimentDocument, Lines, Measure
 from fairprobe.papers import iifr, iifr_models, paper, runner
 from fairprobe.papers.base import Experiment, Plan, Subject
@@ -114,6 +114,28 @@ def test_the_papers_numbers_are_the_transcript() -> None:
                 "iifr-table8", "adult", "gender", "mlp+iifr", measure, phase=row["epsilon"]
             )
             assert value == printed(row, column)
+
+
+def test_tables_1_and_2_count_what_the_paper_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "LocalWorkers", InThisProcess)
+    compared = 0
+    for name in ("iifr-table1", "iifr-table2"):
+        done = experiment(name, tmp_path, workers=1, repeats=3)
+        assert {path.stem for path in done.paths} == {name}
+        document = decode(done.paths[-1].read_bytes(), ExperimentDocument, name=name)
+        assert "repeat" not in document.title
+        for cell in document.cells:
+            (value,) = cell.values
+            assert value is not None
+            if cell.paper is not None:
+                assert value == pytest.approx(cell.paper, abs=0.0005)
+                compared += 1
+    printed = [row for row in transcript("more") if row["table"] in ("table1", "table2")]
+    values = [one.value for number in (1, 2) for one in paper.figures(f"iifr-table{number}")]
+    assert values == [float(row["value"]) for row in printed]
+    assert compared == len(values) == 22
 
 
 # -- one training ----------------------------------------------------------------------------------

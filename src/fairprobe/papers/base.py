@@ -96,6 +96,7 @@ class Experiment(ABC):
     rows: ClassVar[Row] = "subject"
     fewest: ClassVar[int] = 1  # repeats at the paper's scale
     quick_once: ClassVar[bool] = False  # the quick scale has one repeat, whatever is wanted
+    is_counted: ClassVar[bool] = False  # from data as they are: no scale, repeats or seed
     from_runs: ClassVar[bool] = False  # it has no jobs, but needs runs that exist
     is_timed: ClassVar[bool] = False  # its searches have a time limit, which a plan can change
     options: ClassVar[Mapping[str, str]] = {}  # what `--set` may change: name and explanation
@@ -120,7 +121,8 @@ class Experiment(ABC):
 
     def repeats(self, plan: Plan) -> int:
         """How many are done, which may not be as many as are wanted."""
-        return 1 if self.quick_once and not plan.is_full else max(self.fewest, plan.repeats)
+        is_one = self.is_counted or (self.quick_once and not plan.is_full)
+        return 1 if is_one else max(self.fewest, plan.repeats)
 
     def document(
         self, plan: Plan, outcome: Outcome, about: Provenance | None = None
@@ -128,7 +130,7 @@ class Experiment(ABC):
         """What the jobs show, beside the paper."""
         quick = f"Quick: {self.quick} At the paper's scale: {self.about}"
         return experiment_document(
-            f"{self.title} {self.size(plan, about)}" if about else self.title,
+            f"{self.title} {self.size(plan, about)}".rstrip() if about else self.title,
             self.measures_of(plan),
             self.cells(plan, outcome),
             intro=self.about if plan.is_full else quick,
@@ -145,10 +147,12 @@ class Experiment(ABC):
         """What a reader must know of a table's size at a glance; nothing of one made from runs."""
         if self.from_runs:
             return ""
+        commit = [f"commit {about.versions['commit']}"] if "commit" in about.versions else []
+        if self.is_counted:
+            return f"({commit[0]})" if commit else ""
         done = self.repeats(plan)
         repeats = "1 repeat" if done == 1 else f"{done} repeats"
         limit = [f"{plan.seconds:g} seconds"] if self.is_timed and plan.seconds else []
-        commit = [f"commit {about.versions['commit']}"] if "commit" in about.versions else []
         options = [f"{name} = {value}" for name, value in plan.options.items()]
         words = [f"{plan.scale} scale", *options, *limit, repeats, f"seed {plan.seed}", *commit]
         return f"({', '.join(words)})"

@@ -14,6 +14,7 @@ from fairprobe.documents.experiment import Provenance
 from fairprobe.errors import SettingError, suggest
 from fairprobe.papers import (
     iifr,
+    iifr_data,
     insidebias,
     insidebias_faces,
     neuronfair,
@@ -41,6 +42,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         neuronfair_images.Table11(),
         neuronfair_figures.Figure5(),
         neuronfair_figures.Figure6(),
+        iifr_data.Table1(),
+        iifr_data.Table2(),
         iifr.Table4(),
         iifr.Table6(),
         iifr.Table7(),
@@ -119,7 +122,7 @@ def experiment(
             )
     fetched = frozenset(entry.name for entry in datasets.catalogue() if entry.available)
     plan = Plan(
-        scale=scale,  # type: ignore[arg-type]  # checked there
+        scale="full" if chosen.is_counted else scale,  # type: ignore[arg-type]  # checked there
         repeats=repeats,
         seed=seed,
         fetched=fetched,
@@ -131,7 +134,7 @@ def experiment(
     stages = chosen.stages(plan)
     outcome = run(stages, Path(folder), workers=workers, cluster=cluster, progress=progress)
     document = chosen.document(plan, outcome, provenance(plan, outcome))
-    ending = "" if scale == "full" or chosen.from_runs else f"-{scale}"
+    ending = "" if plan.is_full or chosen.from_runs else f"-{scale}"
     paths = write(document, Path(folder), f"{name}{ending}")
     return Finished(paths, sum(len(stage) for stage in stages), outcome.failures)
 
