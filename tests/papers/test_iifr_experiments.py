@@ -16,6 +16,7 @@ from fairprobe import networks
 from fairprobe.datasets.iifr import load_iifr
 from fairprobe.documents import decode, to_dict
 from fairprobe.documents.experiment import ExperimentDocument, Lines, Measure
+from fairprobe.errors import SettingError
 from fairprobe.papers import iifr, iifr_models, paper, runner
 from fairprobe.papers.base import Experiment, Plan, Subject
 from fairprobe.papers.catalogue import EXPERIMENTS, experiment
@@ -30,6 +31,7 @@ from tests.helpers import assets
 from tests.papers.experiment_work import InThisProcess
 
 FULL = Plan(scale="full", repeats=5)
+SINGLE = Plan(scale="full", repeats=5, options={"pairs": "single"})
 
 
 def jobs_of(name: str, plan: Plan = FULL) -> dict[str, Job]:
@@ -136,6 +138,24 @@ def test_tables_1_and_2_count_what_the_paper_prints(
     values = [one.value for number in (1, 2) for one in paper.figures(f"iifr-table{number}")]
     assert values == [float(row["value"]) for row in printed]
     assert compared == len(values) == 22
+
+
+def test_each_person_can_be_compared_with_one_counterpart_as_in_the_paper() -> None:
+    usual, single = jobs_of("iifr-table4"), jobs_of("iifr-table4", SINGLE)
+    assert not usual.keys() & single.keys()
+    assert single == jobs_of("iifr-table7", SINGLE)
+    settings = next(job.settings for job in single.values() if job.settings["dataset"] == "german")
+    every = iifr_models.fit(german("mlp", epochs=2), {})
+    one = iifr_models.fit({**settings, "model": "mlp", "epochs": 2}, {})
+    assert (one.accuracy, one.delta_dp) == (every.accuracy, every.delta_dp)
+    assert one.ifr_p != every.ifr_p
+    assert one.ifr_p is not None
+    assert one.ifr_p * 200 == pytest.approx(
+        round(one.ifr_p * 200)
+    )  # 200 test people, one pair each
+    assert EXPERIMENTS["iifr-table4"].notes(SINGLE, Outcome({}, {}, {}))[0].startswith("Of the")
+    with pytest.raises(SettingError, match="can only be single; got 'all'"):
+        jobs_of("iifr-table6", Plan(options={"pairs": "all"}))
 
 
 # -- one training ----------------------------------------------------------------------------------
@@ -362,9 +382,12 @@ def test_a_sweep_is_drawn_and_has_a_row_for_each_strength(monkeypatch: pytest.Mo
     monkeypatch.setitem(iifr.QUICK_EPOCHS, "german", 2)
     document = computed(iifr.Figure6())
     variants = {cell.variant for cell in document.cells}
-    assert variants == {"", "λ 0", "λ 0.3", "λ 1"}  # EIDIG's line has no strength
+    assert variants == {"λ 0", "λ 0.3", "λ 1", "no λ"}
     assert render_experiment(document).count("<svg") >= len(Sweep.measures)
-    assert "| German Credit | age, λ 0.3 |" in markdown(document)
+    text = markdown(document)
+    assert "| German Credit | age, λ 0.3 |" in text
+    assert "| German Credit | age, no λ | not applicable | not applicable |" in text
+    assert "not run" not in text
     figure = document.figures[0]
     assert isinstance(figure, Lines)
     ours = [
@@ -372,7 +395,15 @@ def test_a_sweep_is_drawn_and_has_a_row_for_each_strength(monkeypatch: pytest.Mo
         for cell in document.cells
         if (cell.measure, cell.method) == ("accuracy", "mlp+iifr")
     ]
-    assert (figure.series[0].x, figure.series[0].y) == ((0, 0.3, 1), ours)
+    assert (figure.series[0].x, figure.series[0].y) == ((0, 0.3, 1), ours[:-1])
+    eidig = figure.series[-1]
+    assert eidig.name == "MLP+EIDIG"
+    assert len(eidig.y) == 3
+    assert set(eidig.y) == {
+        cell.median
+        for cell in document.cells
+        if (cell.measure, cell.method, cell.variant) == ("accuracy", "mlp+eidig", "no λ")
+    } - {None}
 
 
 def test_what_stands_for_the_repeats_is_the_median_only_where_a_table_says_so() -> None:

@@ -10,9 +10,10 @@ from statistics import median
 from typing import Any, ClassVar
 
 from fairprobe.documents.experiment import Figure, Lines, Measure, Series
+from fairprobe.errors import SettingError
 from fairprobe.papers import paper
 from fairprobe.papers.base import Experiment, Plan, Subject, Variant, cell_of, collect
-from fairprobe.papers.iifr_models import FittedModel
+from fairprobe.papers.iifr_models import SINGLE, FittedModel
 from fairprobe.papers.jobs import Job, Outcome
 from fairprobe.papers.tables import Cell
 
@@ -37,6 +38,7 @@ TITLES = {  # of the models; the last two are ours
     "blind": "Blind (control)",
 }
 MODELS = tuple(TITLES)
+EIDIG = Variant("mlp+eidig", "no λ")  # in the figures
 EPSILON = 0.8  # the paper's ε
 
 # λ of each model, and how many times as fast as the network its adversary learns. All chosen on
@@ -108,6 +110,15 @@ CODINGS = (
     " nothing to act on there; in Adult it is one in five, in COMPAS nine in ten."
 )
 
+PAIRS = {
+    "pairs": "single: of the counterparts of each person one counts, drawn by chance, as the paper"
+    " has one; without it all count. German Credit's people have four."
+}
+ONE_COUNTERPART = (
+    "Of the counterparts of each person one was drawn (pairs = single), as in the paper: it has one"
+    " counterpart t' of each person and does not say which. Adult and COMPAS have no other."
+)
+
 
 def fitting(
     plan: Plan,
@@ -124,6 +135,10 @@ def fitting(
     words = ["iifr", plan.scale, str(subject), model.replace("+", "-")]
     words += [f"l{chosen:g}"] if model in STRENGTHS[dataset] else []
     words += [f"e{threshold:g}"] if model.endswith("+iifr") else []
+    pairs = plan.options.get("pairs")
+    if pairs not in (None, SINGLE):
+        raise SettingError(f"The option pairs can only be {SINGLE}; got '{pairs}'.")
+    words += [pairs] if pairs else []
     return Job(
         id="-".join([*words, str(repeat)]),
         work=WORK,
@@ -140,6 +155,7 @@ def fitting(
             # so narrow a network learns both at once only by luck
             "from_plain": model == "counterfactual" and subject == GERMAN,
             "seeds": 500 if plan.is_full else 50,
+            **({"pairs": pairs} if pairs else {}),
         },
         weight=SECONDS[dataset] * (3 if model == "mlp+eidig" else 1),
     )
@@ -223,6 +239,10 @@ class Models(Experiment):
             for variant in self.variants(plan)
         ]
 
+    def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
+        del outcome
+        return (ONE_COUNTERPART, *self.remarks) if plan.options.get("pairs") else self.remarks
+
     def printed(self, subject: Subject, variant: Variant, measure: Measure) -> float | None:
         """The paper's number; it does not print the rate of positive answers."""
         if measure is POSITIVE:
@@ -241,6 +261,7 @@ class Table4(Models):
         "The paper's networks, learning rates, batches and epochs (its table 3); AdaDelta; ε = 0.8,"
         " τ = 0.001."
     )
+    options = PAIRS
     measures = (ACCURACY, *INDIVIDUAL)
     remarks = (
         "Individual fairness is that of a person and their counterparts: the whole attribute"
@@ -262,6 +283,7 @@ class Table6(Models):
     title = "IIFR, Table 6: individual fairness within the groups of Adult"
     about = "The models of Table 4, and the individual fairness rates of men and of women."
     subjects = (ADULT,)
+    options = PAIRS
     measures = (
         Measure("ifr_b_male", "IFR_b of men", "share"),
         Measure("ifr_p_male", "IFR_p of men", "share"),
@@ -285,6 +307,7 @@ class Table7(Models):
         "The models of Table 4: the difference between two groups, for the five ages of German"
         " Credit the standard deviation over them."
     )
+    options = PAIRS
     measures = (*GROUPS, POSITIVE)
     remarks = (
         "The paper does not print the rate of positive answers, without which group fairness cannot"
@@ -340,7 +363,8 @@ class Sweep(Models):
     bases: ClassVar[Sequence[str]] = ("mlp", "alfr", "laftr", "cfair")
     measures = (ACCURACY, *INDIVIDUAL, *GROUPS, POSITIVE)
     remarks = (
-        "MLP+EIDIG, which has no λ, is the level line: the model of Table 4.",
+        "MLP+EIDIG, the model of Table 4, has no λ: one row in the tables, a level line in the"
+        " figures.",
         "The paper's figures print no numbers. Lines are medians; a gap is a λ where every run"
         " collapsed.",
         *(TRAINED, DEAD),
@@ -358,7 +382,21 @@ class Sweep(Models):
             for strength in self.strengths(plan)
             for base in self.bases
         }
-        return {**penalized, Variant("mlp+eidig"): ("mlp+eidig", {})}
+        return {**penalized, EIDIG: (EIDIG.method, {})}
+
+    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
+        """A row for each λ, and one for EIDIG, which has none; the other cells do not apply."""
+        found = super().cells(plan, outcome)
+        variants = self.variants(plan)
+        places = [Variant(EIDIG.method, one.variant) for one in variants if one != EIDIG]
+        places += [Variant(one.method, EIDIG.variant) for one in variants if one != EIDIG]
+        empty = [
+            replace(cell_of(subject, place, measure), failed="not applicable")
+            for measure in self.measures
+            for subject in self.subjects
+            for place in dict.fromkeys(places)
+        ]
+        return [*found, *empty]
 
     def printed(self, subject: Subject, variant: Variant, measure: Measure) -> float | None:
         del subject, variant, measure
@@ -368,18 +406,22 @@ class Sweep(Models):
         cells = self.cells(plan, outcome)
 
         def line(measure: Measure, model: str) -> Series:
-            values = [
-                cell.values for cell in cells if (cell.measure, cell.method) == (measure.key, model)
+            values = {
+                cell.variant: cell.values
+                for cell in cells
+                if (cell.measure, cell.method) == (measure.key, model)
+            }
+            rows = [
+                EIDIG.variant if model == EIDIG.method else f"λ {strength:g}"
+                for strength in self.strengths(plan)
             ]
-            medians = [median(one) if one else None for one in values]
-            if model == "mlp+eidig":  # it has no λ: the same at each
-                medians *= len(self.strengths(plan))
+            medians = [median(values[row]) if values[row] else None for row in rows]
             return Series(TITLES[model], self.strengths(plan), medians)
 
         return [
             Lines(
                 one.title,
-                [line(one, model) for model in (*(f"{b}+iifr" for b in self.bases), "mlp+eidig")],
+                [line(one, model) for model in (*(f"{b}+iifr" for b in self.bases), EIDIG.method)],
                 "λ",
                 one.title,
                 value_kind=one.kind,

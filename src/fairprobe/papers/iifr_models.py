@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -39,6 +40,7 @@ SHARED_LAYER = (60,)  # what the adversarial models have in the place of the rec
 # of a counterfactual repair of a trained network; 5, 15 and 30 were compared on validation people
 FURTHER_EPOCHS = 30
 LOCAL_ITERATIONS = 50  # of EIDIG's search for a retraining
+SINGLE: Final = "single"
 NEARLY_NOBODY = 0.01  # of the test people: fewer with the rarer answer is the majority class
 
 
@@ -103,7 +105,8 @@ def fit(settings: Plain, inputs: Inputs) -> FittedModel:
     for attempt in range(ATTEMPTS):
         model = bench.trained(settings["model"], attempt)
         if not networks.is_constant(model, bench.data.x[bench.train]):
-            return measured(bench.data, model, bench.test, rejected=attempt)
+            rng = np.random.default_rng(bench.seed) if settings.get("pairs") == SINGLE else None
+            return measured(bench.data, model, bench.test, rejected=attempt, rng=rng)
     return FittedModel(rejected=ATTEMPTS, collapsed=True)
 
 
@@ -200,11 +203,21 @@ class Bench:
         )
 
 
-def measured(data: Dataset, model: Model, rows: Ints, rejected: int = 0) -> FittedModel:
-    """Measure a model on these people; class 1 is the positive one, as in the paper."""
+def measured(
+    data: Dataset,
+    model: Model,
+    rows: Ints,
+    rejected: int = 0,
+    rng: np.random.Generator | None = None,
+) -> FittedModel:
+    """Measure a model on these people; class 1 is the positive one, as in the paper. With `rng` a
+    person is compared with one counterpart, drawn with it, and otherwise with all.
+    """
     x, y = data.x[rows], data.y[rows]
     answers, group = model.labels(x), data.domain.own_value(x)
-    individual = individual_fairness(data.domain, model, x)
+    individual = individual_fairness(
+        data.domain, model, x, over="pairs" if rng is None else SINGLE, rng=rng
+    )
 
     is_binary = data.domain.value_count == 2  # of more groups the paper takes the deviation
     dp, odds = (
