@@ -17,6 +17,7 @@ from fairprobe.datasets.iifr import load_iifr
 from fairprobe.documents import decode, to_dict
 from fairprobe.documents.experiment import ExperimentDocument, Lines, Measure
 from fairprobe.errors import SettingError
+from fairprobe.models import Encoder
 from fairprobe.papers import iifr, iifr_models, paper, runner
 from fairprobe.papers.base import Experiment, Plan, Subject
 from fairprobe.papers.catalogue import EXPERIMENTS, experiment
@@ -156,6 +157,15 @@ def test_each_person_can_be_compared_with_one_counterpart_as_in_the_paper() -> N
     assert EXPERIMENTS["iifr-table4"].notes(SINGLE, Outcome({}, {}, {}))[0].startswith("Of the")
     with pytest.raises(SettingError, match="can only be single; got 'all'"):
         jobs_of("iifr-table6", Plan(options={"pairs": "all"}))
+
+
+def test_what_was_tried_for_the_columns_of_german_credit_is_said_wherever_it_stands() -> None:
+    assert Encoder(load_iifr("german").domain).width == 61
+    for name, one in EXPERIMENTS.items():
+        if isinstance(one, iifr.Models):
+            notes = " ".join(one.notes(FULL, Outcome({}, {}, {})))
+            is_said = all(f"({count}" in notes for count in ("61 columns", "24", "28"))
+            assert is_said == (GERMAN in one.subjects), name
 
 
 # -- one training ----------------------------------------------------------------------------------
