@@ -5,10 +5,12 @@ worked out by hand.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from fairprobe.documents import decode, encode, to_dict
 from fairprobe.documents.survey import Rating, SurveyKey, SurveyPicture
 from fairprobe.errors import DataError, SettingError, StorageError
 from fairprobe.papers.distrofair.answers import Answer, Answers, evaluate, read_answers
-from fairprobe.papers.distrofair.survey import REAL, Candidate, choose
+from fairprobe.papers.distrofair.survey import REAL, Candidate, _chosen, choose
 
 OPERATORS = ("delete", "insert", "rotate")
 
@@ -107,6 +109,68 @@ def test_as_many_mutants_make_a_recognizer_err_as_are_wanted() -> None:
     assert scarce.messages == ["20 mutants make a recognizer err, not 24: there are no others."]
     with pytest.raises(SettingError, match="from 0 to 1"):
         choose(candidates(40), inducing=24)
+
+
+def test_the_share_that_makes_a_recognizer_err_is_met_whenever_it_can_be() -> None:
+    """10 + 10 + 4, where two operators have no other pictures."""
+    operators = [*["insert"] * 20, *["delete"] * 20, *["rotate"] * 40]
+    some = [
+        Candidate(f"s{at}", operator, f"{at}.png", "", is_inducing=at < 60)
+        for at, operator in enumerate(operators)
+    ]
+    for seed in range(3):
+        survey = choose(some, inducing=0.8, seed=seed)
+        mutants = [picture for picture in survey.pictures if picture.operator != REAL]
+        assert (len(mutants), sum(one.is_inducing for one in mutants)) == (30, 24)
+        assert survey.messages == []
+
+
+def test_pictures_that_cannot_err_are_shown_where_a_mix_has_no_others() -> None:
+    """Error-inducing pictures of coco use up its share, unless rotations wait for cityscapes'."""
+    coco = [
+        Candidate(f"c{at}", operator, f"c{at}.png", "", dataset="coco", is_inducing=hits)
+        for at, (operator, hits) in enumerate(
+            [*[("delete", True)] * 10, *[("insert", True)] * 10, *[("rotate", False)] * 10]
+        )
+    ]
+    others = [
+        Candidate(f"b{at}", "rotate", f"b{at}.png", "", dataset="cityscapes", is_inducing=at < 4)
+        for at in range(10)
+    ]
+    survey = choose([*coco, *others], inducing=0.8, mix={"coco": 20, "cityscapes": 10})
+    assert (len(survey.pictures), survey.messages) == (60, [])
+    alone = choose(others, inducing=0.8)
+    assert Counter(one.operator for one in alone.pictures) == {"rotate": 10, REAL: 10}
+
+
+@given(st.data())
+def test_no_choice_shows_more_pictures_or_comes_nearer_to_the_share(data: st.DataObject) -> None:
+    """Against every possible choice from a few candidates."""
+    row = st.tuples(st.integers(0, 4), st.sampled_from(OPERATORS), st.booleans())
+    rows = data.draw(st.lists(row, min_size=1, max_size=8, unique=True))
+    each, wanted = data.draw(st.integers(1, 2)), data.draw(st.sampled_from([0.0, 0.5, 1.0]))
+    some = [
+        Candidate(f"s{scene}", operator, f"{at}.png", "", is_inducing=hit)
+        for at, (scene, operator, hit) in enumerate(rows)
+    ]
+    operators = {one.operator for one in some}
+    target = round(wanted * each * len(operators))
+
+    def quality(taken: Sequence[Candidate]) -> tuple[int, int, int]:
+        numbers = Counter(one.operator for one in taken)
+        rarest = min(numbers[operator] for operator in operators)
+        return len(taken), rarest, -abs(sum(one.is_inducing for one in taken) - target)
+
+    possible = [
+        taken
+        for size in range(len(some) + 1)
+        for taken in combinations(some, size)
+        if len({one.scene for one in taken}) == size
+        and all(number <= each for number in Counter(one.operator for one in taken).values())
+    ]
+    found, _ = _chosen(some, each, wanted, None, np.random.default_rng(0))
+    assert {one.image for one in found} in [{one.image for one in taken} for taken in possible]
+    assert quality(found) == max(map(quality, possible))
 
 
 def test_data_sets_are_mixed_as_wanted() -> None:

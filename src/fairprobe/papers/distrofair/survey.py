@@ -19,7 +19,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -27,7 +27,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from PIL import Image
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import coo_array
 
+from fairprobe.arrays import Floats
 from fairprobe.audits.scenes import SceneAudit
 from fairprobe.documents import decode, encode, file_in, read_bytes
 from fairprobe.documents.survey import SurveyKey, SurveyPicture
@@ -255,39 +258,24 @@ def _chosen(
     mix: Mapping[str, int] | None,
     rng: np.random.Generator,
 ) -> tuple[list[Candidate], list[str]]:
-    """In turns, so that operators share scarce scenes; error-inducing ones first."""
+    """The pictures, and what of all that is wanted cannot be had."""
     operators = sorted({one.operator for one in candidates})
     in_order = sorted(candidates, key=lambda one: (one.scene, one.image))
-    waiting = [in_order[at] for at in rng.permutation(len(in_order))]
+    waiting: dict[tuple[str, str, str, bool], Candidate] = {}  # one of those that are alike
+    for at in rng.permutation(len(in_order)):
+        one = in_order[at]
+        if mix is None or mix.get(one.dataset, 0):
+            waiting.setdefault((one.scene, one.operator, one.dataset, one.is_inducing), one)
     wanted = None if inducing is None else round(inducing * each * len(operators))
-    taken: dict[str, Candidate] = {}
-    numbers: Counter[str] = Counter()  # by operator
-    shares: Counter[str] = Counter()  # by data set
-
-    def is_second_choice(one: Candidate) -> bool:
-        hits = sum(other.is_inducing for other in taken.values())
-        return wanted is not None and one.is_inducing != (hits < wanted)
-
-    for _ in range(each):
-        for operator in operators:
-            free = [
-                one
-                for one in waiting
-                if one.operator == operator
-                and one.scene not in taken
-                and (mix is None or shares[one.dataset] < mix.get(one.dataset, 0))
-            ]
-            if free:
-                best = min(free, key=is_second_choice)
-                taken[best.scene] = best
-                numbers[operator] += 1
-                shares[best.dataset] += 1
+    taken = _best(list(waiting.values()), operators, each, wanted, mix, rng)
+    numbers = Counter(one.operator for one in taken)
+    shares = Counter(one.dataset for one in taken)
     messages = [
         f"There were scenes for only {numbers[operator]} of {each} '{operator}' pictures."
         for operator in operators
         if numbers[operator] < each
     ]
-    hits = sum(one.is_inducing for one in taken.values())
+    hits = sum(one.is_inducing for one in taken)
     if wanted is not None and hits != wanted:
         messages.append(f"{hits} mutants make a recognizer err, not {wanted}: there are no others.")
     messages += [
@@ -295,7 +283,51 @@ def _chosen(
         for name, number in (mix or {}).items()
         if shares[name] != number
     ]
-    return list(taken.values()), messages
+    return taken, messages
+
+
+def _best(
+    waiting: Sequence[Candidate],
+    operators: Sequence[str],
+    each: int,
+    wanted: int | None,
+    mix: Mapping[str, int] | None,
+    rng: np.random.Generator,
+) -> list[Candidate]:
+    """One of each scene at most, and no more of an operator or a data set than are wanted. Of all
+    such choices those with the most pictures; of them those in which the rarest operator has most;
+    then those with the number that makes a recognizer err; and of them a random one.
+
+    An integer program: a variable for each candidate, the number of the rarest operator, and how
+    many error-inducing ones are too few and too many.
+    """
+    if not waiting:
+        return []
+    size = len(waiting)
+    rarest, too_few, too_many = np.eye(size + 3)[size:]
+
+    def chosen(values: Iterable[bool]) -> Floats:
+        return np.array([*values, 0, 0, 0], dtype=np.float64)
+
+    names, of_scene = np.unique([one.scene for one in waiting], return_inverse=True)
+    once = coo_array((np.ones(size), (of_scene, np.arange(size))), (len(names), size + 3))
+    limits = [LinearConstraint(once, ub=1)]
+    for operator in operators:
+        own = chosen(one.operator == operator for one in waiting)
+        limits += [LinearConstraint(own, ub=each), LinearConstraint(own - rarest, lb=0)]
+    for name, number in (mix or {}).items():
+        limits.append(LinearConstraint(chosen(one.dataset == name for one in waiting), ub=number))
+    if wanted is not None:
+        hits = chosen(one.is_inducing for one in waiting)
+        limits.append(LinearConstraint(hits + too_few - too_many, lb=wanted, ub=wanted))
+    bounds = Bounds(0, np.array([*np.ones(size), np.inf, np.inf, np.inf]))
+    whole = np.ones(size + 3, dtype=np.int64)
+    weights = np.array([*rng.random(size), 0, 0, 0])
+    for cost in (-chosen(True for _ in waiting), -rarest, too_few + too_many, weights):
+        found = milp(cost, integrality=whole, bounds=bounds, constraints=limits)
+        values = np.rint(np.asarray(found.x, dtype=np.float64))  # nothing at all is a solution
+        limits.append(LinearConstraint(cost, ub=float(cost @ values)))
+    return [one for one, value in zip(waiting, values[:size], strict=True) if value]
 
 
 def _order(pictures: Sequence[SurveyPicture], rng: np.random.Generator) -> list[SurveyPicture]:
