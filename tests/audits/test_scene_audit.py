@@ -153,6 +153,17 @@ def test_a_run_has_its_pages_and_numbers(whole: SceneAudit) -> None:
     assert len(set(reasons)) == len(reasons)
 
 
+def test_the_time_is_that_of_unusual_pictures_as_in_the_paper(whole: SceneAudit) -> None:
+    """The paper's Table 9 has as many insertions as its Table 6: neither usual ones nor controls."""
+    made = Counter(one.task.kind for one in whole.evidence.made.values())
+    unusual = Counter(
+        one.task.operator for one in whole.evidence.made.values() if one.task.kind == "ood"
+    )
+    assert min(made["id"], made["control"], *unusual.values()) > 0
+    counted = {one.operator: one.images for one in whole.document.comparisons.times}
+    assert counted == {**unusual, "total": made["ood"]}
+
+
 def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: SceneAudit) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")}
     asked = _Known.asked.copy()

@@ -260,7 +260,7 @@ class Table9(SceneExperiment):
 
     name = "distrofair-table9"
     title = "DistroFair, Table 9: time"
-    about = "The time in which the pictures were painted, without the recognizers."
+    about = "The time in which the unusual pictures were painted, without the recognizers."
     table = "table9"
     measures = (
         Measure("images", "Pictures generated", "count"),
