@@ -154,7 +154,7 @@ def test_a_run_has_its_pages_and_numbers(whole: SceneAudit) -> None:
 
 
 def test_the_time_is_that_of_unusual_pictures_as_in_the_paper(whole: SceneAudit) -> None:
-    """The paper's Table 9 has as many insertions as its Table 6: neither usual ones nor controls."""
+    """The paper's Table 9 has as many insertions as its Table 6: no usual ones, no controls."""
     made = Counter(one.task.kind for one in whole.evidence.made.values())
     unusual = Counter(
         one.task.operator for one in whole.evidence.made.values() if one.task.kind == "ood"

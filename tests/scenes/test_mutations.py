@@ -184,6 +184,49 @@ def test_a_far_insertion_goes_behind_what_stands_nearer() -> None:
             )
 
 
+def test_the_paper_s_insertions_cast_no_shadow_and_stand_behind_nothing() -> None:
+    """Its section 6 and RQ5: whole objects, and no other pixel is changed."""
+    arch = np.ones((60, 60), dtype=bool)
+    arch[20:, 10:50] = False
+    gate = Instance("gate", (50, 50, 110, 110), arch)
+    scene = plain_scene(gate, block("person", 10, 41, 18, 61), block("person", 130, 61, 146, 111))
+    through = 0
+    for seed in range(20):
+        mutant = insert(
+            scene,
+            "person",
+            1,
+            {"person": (_green(40, 14),)},
+            rng=rng(seed),
+            settings=insertion.PAPER,
+        )
+        assert isinstance(mutant, Mutant)
+        left, top, right, bottom = mutant.places[0]
+        assert mutant.added[0].mask.all()
+        expected = scene.image.copy()
+        expected[top:bottom, left:right] = (20, 200, 20)
+        assert np.array_equal(mutant.image, expected)
+        through += left < 110 and right > 50
+        if bottom < 110:
+            assert not gate.whole(scene.size)[top:bottom, left:right].any()
+    assert through > 0
+
+
+def test_the_paper_s_insertions_may_cover_what_is_farther_away() -> None:
+    far = block("dog", 70, 66, 90, 76)
+    scene = plain_scene(far, block("person", 10, 41, 18, 61), block("person", 130, 61, 146, 111))
+    whole, covered = far.whole(scene.size), {True: 0.0, False: 0.0}
+    for by_paper in (True, False):
+        chosen = insertion.PAPER if by_paper else insertion.DEFAULTS
+        for seed in range(60):
+            one = {"person": (_green(40, 30),)}
+            mutant = insert(scene, "person", 1, one, rng=rng(seed), settings=chosen)
+            assert isinstance(mutant, Mutant)
+            changed = (mutant.image != scene.image).any(axis=2)
+            covered[by_paper] = max(covered[by_paper], float(changed[whole].mean()))
+    assert covered[False] <= 0.4 < 0.6 < covered[True]
+
+
 def _green(height: int, width: int) -> Cutout:
     return Cutout(
         "person",

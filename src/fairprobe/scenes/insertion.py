@@ -15,7 +15,9 @@ ground of its artifact. Deliberate deviations, for plausible pictures and meanin
 - Edges are blended within the mask, and a shadow lies on the ground at the foot: a dark one below a
   vehicle, a faint one below others.
 
-`PAPER` switches these off where the paper does not have them: light, sides, poles and signs.
+`PAPER` switches these off. As printed, nothing is put behind an existing object (RQ5): a place
+with a nearer one before it is refused; there is no shadow (section 6); what stands farther away may
+be covered (RQ6); and light, sides, poles and signs do not matter.
 
 `control` pastes objects back in their own places, in the same way. It separates the errors caused
 by pasting from those caused by what was inserted; it is not in the paper.
@@ -23,6 +25,7 @@ by pasting from those caused by what was inserted; it is not in the paper.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -120,9 +123,12 @@ class _Placed:
 
 DEFAULTS = InsertionSettings()
 PAPER = InsertionSettings(
+    most_covered=1.0,
+    most_hidden=0.0,
     most_enlarged=4 / 3,
     most_shrunk=0.0,
-    shadows=(0.5, 0.5),
+    like_light=math.inf,
+    shadows=(0.0, 0.0),
     matches_light=False,
     keeps_ground=False,
     keeps_side=False,
