@@ -514,6 +514,23 @@ def test_classes_that_no_recognizer_names_do_not_lower_its_accuracy(tmp_path: Pa
 # -- the plan --------------------------------------------------------------------------------------
 
 
+def test_the_paper_s_variant_is_the_paper_s_from_painting_to_judging(tmp_path: Path) -> None:
+    done = audit_scenes(
+        toy_scenes(3),
+        fair,
+        classes=["person"],
+        mutations=["insert"],
+        repeats=1,
+        clusters=1,
+        folder=tmp_path,
+        variant="paper",
+        **FAST,
+    )
+    assert done.tests
+    assert all(test.as_printed for test in done.tests)
+    assert done.document.settings["variant"] == "paper"
+
+
 def test_pictures_are_clustered_by_the_classes_that_were_named() -> None:
     facts = {str(at): SceneFacts(Counter(car=1, chair=9 * (at % 2)), {}) for at in range(6)}
     seen = {"d": {name: one.counts for name, one in facts.items()}}

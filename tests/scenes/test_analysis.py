@@ -128,6 +128,25 @@ def test_the_oracles_say_what_the_paper_s_examples_say(
     assert errors(test, oracle) == Counter(expected)
 
 
+def test_as_printed_algorithm_3_judges_the_classes_of_the_reference_alone() -> None:
+    """The building of table 1 was not seen in the original, so line 16 does not meet it."""
+    turned = replace(TURNED, as_printed=True)
+    assert errors(turned, "inclusion") == Counter(car=1)
+    assert errors(turned, "gt") == errors(TURNED, "gt")  # the ground truth has the building
+    unknown = replace(turned, truth=Counter({"car": 12, "traffic light": 6}))
+    assert errors(unknown, "gt") == Counter({"car": -1, "traffic light": 1})
+    assert errors(replace(unknown, as_printed=False), "gt")["building"] == 1
+    cells = {oracle: Cells.of([turned, TURNED], oracle).errors for oracle in ORACLES}
+    assert cells["inclusion"].tolist() == [[0, 1, 0], [1, 1, 0]]  # building, car, traffic light
+    assert cells["gt"].tolist() == [[-1, -1, 1]] * 2
+
+
+def test_as_printed_only_the_mutated_class_is_left_out() -> None:
+    rider = replace(one_test({"bicycle": 1, "person": 1}, {}), held=frozenset({"bicycle"}))
+    assert errors(rider, "exclusion") == Counter()
+    assert errors(replace(rider, as_printed=True), "exclusion") == Counter(bicycle=1)
+
+
 def test_the_rates_of_the_paper_s_examples() -> None:
     """Car 1/3 for the cat; traffic light 50 % and bus 100 % for the deleted persons."""
     cat = {one.label: one.rate for one in analyze([CAT], "exclusion", fewest=1).classes}
@@ -652,6 +671,9 @@ def test_algorithm_4_expects_what_was_there_and_what_was_inserted() -> None:
     annotation = Counter(car=2, tree=5)
     assert expected_counts(annotation, ("car", "cat"), "car", 3) == Counter(car=5)
     assert expected_counts(annotation, ("car", "cat"), "cat", 2) == Counter(car=2, cat=2)
+    as_printed = expected_counts(annotation, ("car", "cat"), "cat", 2, as_printed=True)
+    assert as_printed == Counter(car=2)
+    assert expected_counts(annotation, ("car",), "car", 3, as_printed=True) == Counter(car=5)
 
 
 def test_insertions_are_paired_with_real_pictures_of_equal_counts() -> None:
@@ -672,6 +694,8 @@ def test_insertions_are_paired_with_real_pictures_of_equal_counts() -> None:
     assert found == AccuracyPair("d", pairs=1, objects=3, mutated=1.0, other=near(2 / 3))
     (nothing,) = against_real([alone], originals, ("car", "cat"))
     assert (nothing.pairs, nothing.mutated, nothing.other) == (0, None, None)
+    (printed,) = against_real([replace(alone, as_printed=True)], originals, ("car", "cat"))
+    assert printed == AccuracyPair("d", pairs=1, objects=2, mutated=1.0, other=1.0)
 
 
 def test_the_real_picture_is_drawn_by_the_seed() -> None:

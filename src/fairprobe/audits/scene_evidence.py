@@ -329,6 +329,7 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
                 held=frozenset(
                     inner for inner, outer in evidence.scenes.held_by.items() if outer == task.label
                 ),
+                as_printed=evidence.settings.variant == "paper",
             )
 
 

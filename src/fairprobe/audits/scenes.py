@@ -176,8 +176,8 @@ def audit_scenes(
     `at_once` together, and `most_requests` in all. `counted_as` maps classes of the recognizers to
     those of the annotation: {"van": "car"}. Pictures are clustered by the classes `cluster_by`, by
     default those of roads, or by ["all"]. `clip` is a folder of a CLIP model, which then rates how
-    realistic pictures are. `variant="paper"` mutates as DistroFair does; `any_angle` lifts the
-    limit of rotations to what can occur.
+    realistic pictures are. `variant="paper"` mutates and counts errors as DistroFair prints it;
+    `any_angle` lifts the limit of rotations to what can occur.
     """
     several = detectors if isinstance(detectors, list | tuple) else [detectors]
     opened = [_open(one) for one in several]

@@ -156,7 +156,11 @@ def scenes(
         str, typer.Option(help="Only scenes with an object of this class: 'traffic light'.")
     ] = "",
     variant: Annotated[
-        str, typer.Option(help="How pictures are mutated: default, or paper, as DistroFair does.")
+        str,
+        typer.Option(
+            help="How pictures are mutated and errors counted: default, or paper, as DistroFair"
+            " prints it."
+        ),
     ] = "default",
     any_angle: Annotated[
         bool,

@@ -12,7 +12,7 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
 
 Accuracy is Σ min(n_c, true_c) / Σ true_c: objects found of those that are there; surplus objects
 are not counted (the paper is silent). Algorithm 4 forgets an inserted class of which the original
-has no object; here it is expected as often as it was inserted.
+has no object; here it is expected as often as it was inserted, unless `Test.as_printed`.
 """
 
 from __future__ import annotations
@@ -115,10 +115,18 @@ class AccuracyPair:
 
 
 def expected_counts(
-    annotation: Counter[str], labels: Collection[str], inserted: str, count: int
+    annotation: Counter[str],
+    labels: Collection[str],
+    inserted: str,
+    count: int,
+    *,
+    as_printed: bool = False,
 ) -> Counter[str]:
-    """Algorithm 4: the objects of these classes after an insertion."""
-    counts = annotation + Counter({inserted: count})
+    """Algorithm 4: the objects of these classes after an insertion. As it is printed, a class of
+    which there was none stays out.
+    """
+    is_forgotten = as_printed and not annotation[inserted]
+    counts = annotation + Counter({} if is_forgotten else {inserted: count})
     return Counter({label: counts[label] for label in labels if counts[label]})
 
 
@@ -141,7 +149,13 @@ def against_real(
         if test.operator == "insert" and test.kind == "ood" and test.scene in annotation
     )
     for test in sorted(chosen, key=lambda one: (one.detector, one.scene, one.label, one.repeat)):
-        expected = expected_counts(annotation[test.scene], labels, test.label, test.objects)
+        expected = expected_counts(
+            annotation[test.scene],
+            labels,
+            test.label,
+            test.objects,
+            as_printed=test.as_printed,
+        )
         real = alike.get((test.detector, frozenset(expected.items())), [])
         if real:
             other = real[int(rng.integers(len(real)))]

@@ -16,7 +16,9 @@ multiset union is, for each class, the greatest count (as in the paper's public 
 
 Where the paper contradicts itself: algorithm 3 walks over the classes of the reference only, yet
 table 1 counts a building that was not seen in the original as an inclusion error. Here every class
-counts that is in the reference or in the answer, as the definitions say.
+counts that is in the reference or in the answer, as the definitions say. With `Test.as_printed`
+(`--variant paper`) it is the algorithm's loop: classes of the reference alone, without the mutated
+class alone. Line 23's `Change_Error`, which nothing sets, is `New_Err`.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fairprobe.arrays import Ints
+from fairprobe.arrays import Ints, Mask
 from fairprobe.documents.scenes import Kind, Operator, Oracle
 
 ORACLES: tuple[Oracle, ...] = ("gt", "inclusion", "exclusion")
@@ -60,11 +62,13 @@ class Test:
     """What was annotated in the original, a part of `truth`."""
     held: frozenset[str] = frozenset()
     """Classes inside the masks of the mutated one."""
+    as_printed: bool = False
+    """Whether algorithms 3 and 4 are followed to the letter."""
 
     @property
     def left_out(self) -> frozenset[str]:
         """The classes that are not judged."""
-        return self.held | {self.label}
+        return frozenset({self.label}) if self.as_printed else self.held | {self.label}
 
 
 def reference_counts(annotation: Counter[str], detections: Iterable[Counter[str]]) -> Counter[str]:
@@ -90,14 +94,18 @@ def errors(test: Test, oracle: Oracle) -> Counter[str]:
         [[part[label] for label in labels] for part in (test.original, test.found, test.truth)],
         dtype=np.int64,
     )
-    found = error_counts(counts[0], counts[1], counts[2], oracle)
+    original, now, truth = counts
+    found = error_counts(original, now, truth, oracle, as_printed=np.array(test.as_printed))
     return Counter({label: int(error) for label, error in zip(labels, found, strict=True) if error})
 
 
-def error_counts(original: Ints, found: Ints, truth: Ints, oracle: Oracle) -> Ints:
-    """The formulas, for arrays of any one shape."""
+def error_counts(
+    original: Ints, found: Ints, truth: Ints, oracle: Oracle, *, as_printed: Mask
+) -> Ints:
+    """The formulas, for arrays of any one shape; `as_printed` drops what the reference lacks."""
     if oracle == "gt":
-        return np.asarray(np.abs(found - truth) - np.abs(original - truth))
-    return np.asarray(
-        np.maximum(found - original if oracle == "inclusion" else original - found, 0)
-    )
+        errors = np.abs(found - truth) - np.abs(original - truth)
+    else:
+        errors = np.maximum(found - original if oracle == "inclusion" else original - found, 0)
+    reference = truth if oracle == "gt" else original
+    return np.where(as_printed & (reference == 0), 0, errors)

@@ -77,7 +77,9 @@ class Settings:
     fewest: int = 10
     """A class with fewer objects is not judged."""
     variant: Variant = "default"
-    """Whether pictures are mutated as in the paper, or so that they look more real."""
+    """Whether pictures are mutated as in the paper, and errors counted by its algorithms to the
+    letter, or so that they look more real and every class counts that is found.
+    """
     any_angle: bool = False
     """Whether rotations may be larger than what can occur."""
 
