@@ -37,6 +37,7 @@ from fairprobe.scenes.mutants import read_mutant
 from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.plan import SceneFacts, Settings, Task, find_usual, plan_tasks
 from fairprobe.scenes.scene import GivenScenes, Picture, Scene, Scenes
+from fairprobe.versions import commit
 from tests.toy_scenes import COLORS, fair, toy_scenes, unfair
 
 pytest.importorskip("cv2")
@@ -156,7 +157,7 @@ def test_a_run_has_its_pages_and_numbers(whole: SceneAudit) -> None:
 def test_the_time_is_that_of_unusual_pictures_as_in_the_paper(whole: SceneAudit) -> None:
     """The paper's Table 9 has as many insertions as its Table 6: no usual ones, no controls."""
     made = Counter(one.task.kind for one in whole.evidence.made.values())
-    unusual = Counter(
+    unusual = Counter[str](
         one.task.operator for one in whole.evidence.made.values() if one.task.kind == "ood"
     )
     assert min(made["id"], made["control"], *unusual.values()) > 0
@@ -645,6 +646,8 @@ def test_the_paper_s_tables_are_made_from_a_run(whole: SceneAudit, tmp_path: Pat
     def cells(name: str) -> dict[tuple[str, ...], CellDocument]:
         document = EXPERIMENTS[f"distrofair-{name}"].document(plan, nothing)
         assert markdown(document).startswith("# DistroFair")
+        assert f"({len(SCENES)} scenes of toys, 2 recognizers, 1 repeat, seed 0" in document.title
+        assert document.title.endswith(f", commit {commit()})" if commit() else ")")
         return {
             (one.dataset, one.sensitive, one.method, one.variant, one.measure): one
             for one in document.cells
@@ -728,6 +731,7 @@ def test_surveys_are_mixed_and_make_the_paper_s_tables(whole: SceneAudit, tmp_pa
         EXPERIMENTS[f"distrofair-{name}"].document(plan, nothing)
         for name in ("table5", "table10", "figure4")
     )
+    assert five.title.endswith("user study (12 pictures)")
     shown = {(one.dataset, one.sensitive, one.method): one for one in five.cells}
     assert shown["all data sets", "all mutations", "every"].mean == 6
     assert shown["coco", "real", "every"].paper == 20

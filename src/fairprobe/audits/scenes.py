@@ -60,7 +60,7 @@ from fairprobe.scenes.scene import Scenes
 from fairprobe.scenes.sources import open_scenes
 from fairprobe.statistics.rates import CONFIDENCE
 from fairprobe.storage import in_use, scratch, write_text
-from fairprobe.versions import versions
+from fairprobe.versions import commit, versions
 
 MEASURING = "Measuring image quality"
 CHECKING = "Checking realism"
@@ -324,7 +324,8 @@ def _document(
             **({"rotations": "by any angle"} if settings.any_angle else {}),
             "time-out (seconds)": settings.timeout,
         },
-        versions=versions("opencv-python-headless", "onnxruntime", "numpy", "pillow"),
+        versions=versions("opencv-python-headless", "onnxruntime", "numpy", "pillow")
+        | ({"commit": commit()} if commit() else {}),
         seconds=seconds,
         results=[one.document() for one in found],
         comparisons=comparisons,

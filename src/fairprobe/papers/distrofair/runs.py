@@ -139,20 +139,38 @@ class SceneExperiment(Experiment):
         found = super().document(plan, outcome, self.provenance(plan))
         return msgspec.structs.replace(found, intro=self.about)
 
+    def size(self, plan: Plan, about: Provenance) -> str:
+        """Scenes and recognizers, and what the runs have of repeats, seed and commit."""
+        del plan
+        words = [about.scale]
+        if about.repeats:
+            words.append("1 repeat" if about.repeats == 1 else f"{about.repeats} repeats")
+        if about.seed is not None:
+            words.append(f"seed {about.seed}")
+        if "commit" in about.versions:
+            words.append(f"commit {about.versions['commit']}")
+        return f"({', '.join(words)})"
+
     def provenance(self, plan: Plan) -> Provenance:
         """Of all runs together."""
         runs = read_runs(plan.runs)
         documents = [run.document for run in runs]
+        recognizers = len({one.name for document in documents for one in document.detectors})
+        versions = {name: text for one in documents for name, text in one.versions.items()}
+        if "commit" in versions:
+            commits = {one.versions.get("commit", "unknown") for one in documents}
+            versions["commit"] = " and ".join(sorted(commits))
         return Provenance(
             date=max((one.created for one in documents), default="")[:10],
             scale="; ".join(
                 f"{run.document.data.scenes} scenes of {TITLES.get(run.dataset, run.dataset)}"
                 for run in runs
-            ),
+            )
+            + f", {recognizers} {'recognizer' if recognizers == 1 else 'recognizers'}",
             repeats=max((one.repeats for one in documents), default=0),
             seed=documents[0].seed if len({one.seed for one in documents}) == 1 else None,
             seconds=round(sum(one.seconds for one in documents)),
-            versions={name: text for one in documents for name, text in one.versions.items()},
+            versions=versions,
         )
 
 
