@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import fairprobe as fp
+from fairprobe.audits import Audit, repair_run
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import Model
 from fairprobe.networks import Training, dense, train
 from fairprobe.repairs import Counterfactual
+from fairprobe.repairs.measured import Rates
 from tests.repairs.test_repairs import biased_data
 
 TINY = fp.Budget(seeds=10, local_iterations=10)
@@ -57,6 +61,77 @@ def test_a_strength_that_is_given_is_not_chosen_and_a_repair_may_be_an_object() 
     )
     assert done.repair is not None
     assert done.repair.repair.dial_at == 3
+
+
+def own_table(folder: Path) -> fp.Dataset:
+    data = biased_data(300)
+    frame = data.words(data.x)
+    frame["y"] = data.y
+    frame.to_csv(folder / "people.csv", index=False)
+    return fp.datasets.open_table(folder / "people.csv", label="y", sensitive="gender")
+
+
+@pytest.mark.parametrize(
+    ("method", "variant", "settings", "tau"),
+    [
+        ("neuronfair", "paper", {"step": 2, "mu": 0.2}, (0.001, 0.02)),
+        ("aequitas", "semi", {"global_iterations": 0, "learning": 0.25}, 0.01),
+    ],
+)
+def test_a_repaired_run_is_searched_and_measured_as_the_run_was(
+    tmp_path: Path,
+    method: str,
+    variant: str,
+    settings: dict[str, object],
+    tau: float | tuple[float, ...],
+) -> None:
+    data = own_table(tmp_path)
+    model = train(dense(data.domain, (6,)), data, training=SHORT)
+    run = fp.audit(
+        data,
+        model,
+        "gender",
+        method=method,
+        variant=variant,
+        settings=settings,
+        budget=TINY,
+        samples=300,
+        tau=tau,
+        pairs="single",
+    )
+    run.save(tmp_path / "run")
+    repaired = repair_run(
+        tmp_path / "run",
+        Counterfactual(training=SHORT),
+        table=tmp_path / "people.csv",
+        curve=False,
+        samples=300,
+        max_seeds=2,
+    )
+    assert isinstance(repaired, Audit)
+    before, after = run.document, repaired.document
+    assert after.generation.settings == before.generation.settings != {}
+    for name in ("variant", "seeds", "global_iterations", "local_iterations", "clusters"):
+        assert getattr(after.generation, name) == getattr(before.generation, name)
+    was, now = before.fairness.individual, after.fairness.individual
+    assert (now.over, now.tau) == (was.over, was.tau)
+    assert now.over == "single"
+    assert [each.tau for each in now.by_tau] == [each.tau for each in was.by_tau]
+    assert repaired.repair is not None
+    network = repaired.repair.model
+    alike = Rates(tau, "single").fairness(repaired.data, network, data.split(0).test, 0).individual
+    assert repaired.repair.after.ifr_p == alike.p
+
+
+def test_amounts_have_no_individual_fairness_rates_to_be_measured_otherwise(
+    tmp_path: Path,
+) -> None:
+    own_table(tmp_path)
+    amounts = fp.datasets.open_table(
+        tmp_path / "people.csv", label="y", sensitive="gender", target="amount"
+    )
+    with pytest.raises(SettingError, match=r"'y' is an amount. Leave them out"):
+        fp.repair(amounts, fp.load_model(lambda x: np.ones(len(x)), amounts), "gender", tau=0.1)
 
 
 def test_what_cannot_be_repaired_is_refused_with_a_sentence() -> None:

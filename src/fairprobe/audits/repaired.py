@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,9 @@ from fairprobe.audits.table import Audit, audit
 from fairprobe.audits.written import written
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ScoresDocument, read_repairable_run
+from fairprobe.documents.table import TAU
 from fairprobe.errors import ModelError, SettingError
+from fairprobe.metrics.individual import Pairs
 from fairprobe.models import Decision, Model, ScoreModel, Tolerance, TorchModel
 from fairprobe.repairs import POST_HOC, PostHoc, Repair, any_repair_named, prove
 from fairprobe.repairs.base import network_of
@@ -53,14 +56,17 @@ def repair(
     people: Literal["plausible", "possible"] = "plausible",
     method: str = AUTO,
     variant: str | None = None,
+    settings: Mapping[str, object] | None = None,
     budget: Budget | None = None,
     samples: int = 50_000,
+    tau: float | Sequence[float] = TAU,
+    pairs: Pairs = "all",
     max_seeds: int = LOOKS[-1],
     seed: int | None = None,
     progress: OnStage | None = None,
     findings_to: Path | None = None,
     checkpoint: Path | None = None,
-    **settings: Any,
+    **own: Any,
 ) -> Audit | ScoreAudit:
     """Repair a network so that it treats people alike who differ only in the sensitive attributes.
 
@@ -68,7 +74,7 @@ def repair(
     the repair did, beside controls, and `.repair.accepted` whether it may replace the old one. A
     network from a file is written in the format of that file, opened again and compared with the
     proof's: `.written` is the new file. The given network is left as it is. `with_` is a repair by
-    name (`repairs.REPAIRS`), with its `settings`, or a repair of your own. Without `strength`, the
+    name (`repairs.REPAIRS`), with settings of its `own`, or an object. Without `strength`, the
     strength is chosen on validation people, unless `choose` is False. `seed` is that of the split
     the network was trained with; a network that fairprobe trained knows its own. In the folder
     `checkpoint` trained networks are kept: after a kill, the same repair with the same folder does
@@ -80,7 +86,7 @@ def repair(
     """
     coded = data.with_sensitive(sensitive).with_counterparts(counterparts)
     ready = _ready(as_model(model, coded), coded, decision, tolerance)
-    how = _chosen(with_, strength, settings)
+    how = _chosen(with_, strength, own)
     seed = _seed_of(ready) if seed is None else seed
     limits: dict[str, Any] = {
         "max_accuracy_drop": max_accuracy_drop,
@@ -88,7 +94,8 @@ def repair(
         "force": force,
     }
     search: dict[str, Any] = {"people": people, "method": method, "variant": variant}
-    search |= {"samples": samples, "progress": progress}
+    search |= {"settings": settings, "samples": samples, "progress": progress}
+    rates = {"tau": tau, "pairs": pairs}
     last: dict[str, Any] = {
         "counterparts": counterparts,
         "budget": budget,
@@ -98,7 +105,13 @@ def repair(
     }
     more = {"curve": curve, "choose": choose if strength is None else False, "max_seeds": max_seeds}
     if coded.amounts is not None:
+        if rates != {"tau": TAU, "pairs": "all"}:
+            raise SettingError(
+                f"tau and pairs are about the individual fairness rates of classes, and"
+                f" '{coded.label}' is an amount. Leave them out."
+            )
         return repair_scores(coded, ready, how, tolerance, limits | more, search, last)
+    search |= rates
     if isinstance(how, PostHoc):
         return repair_post_hoc(coded, ready, how, limits, search, last)
     limits |= more
@@ -126,13 +139,13 @@ def _ready(
 
 
 def _chosen(
-    with_: str | Repair | PostHoc, strength: float | None, settings: dict[str, Any]
+    with_: str | Repair | PostHoc, strength: float | None, own: dict[str, Any]
 ) -> Repair | PostHoc:
     """The repair by its name or as it was given, with its strength."""
-    how = any_repair_named(with_, **settings) if isinstance(with_, str) else with_
-    if settings and not isinstance(with_, str):
+    how = any_repair_named(with_, **own) if isinstance(with_, str) else with_
+    if own and not isinstance(with_, str):
         raise SettingError(
-            f"Settings ({', '.join(settings)}) go with a repair's name. Give the object its"
+            f"Settings ({', '.join(own)}) go with a repair's name. Give the object its"
             f" settings: {type(how).__name__}(...)."
         )
     if strength is None:
@@ -154,9 +167,8 @@ def _proven(
     """The proof of the repair; networks that an earlier run kept are not trained again."""
     if checkpoint is not None:
         same = [limits[name] for name in ("choose", "curve", "max_seeds")]
-        check_repair(
-            checkpoint, data, network, repr(how), seed, search["people"], search["method"], *same
-        )
+        same += [search[name] for name in ("people", "method", "settings", "tau", "pairs")]
+        check_repair(checkpoint, data, network, repr(how), seed, *same)
     kept = None if checkpoint is None else checkpoint / "networks"
     is_certified = isinstance(how, Certified)
     proved = partial(proved_share, data=data) if is_certified else None
@@ -179,7 +191,7 @@ def repair_run(
     model: OpenModel | None = None,
     **options: Any,
 ) -> Audit | ScoreAudit:
-    """Repair the model of a run, with the method and the budget of its audit, for its sensitive
+    """Repair the model of a run, and search and measure as its audit did, for its sensitive
     attributes or for others. `table` and `model` are the user's own, if the run was made with them;
     `options` are those of `repair`.
     """
@@ -201,6 +213,10 @@ def repair_run(
     if isinstance(document, ScoresDocument):
         within = document.tolerance
         options["tolerance"] = Tolerance(within.value, within.unit)
+    else:
+        rates = document.fairness.individual
+        options["tau"] = [each.tau for each in rates.by_tau] or rates.tau
+        options["pairs"] = "single" if rates.over == "single" else "all"
     found = document.generation
     budget = Budget(
         seeds=found.seeds or 1,
@@ -222,6 +238,7 @@ def repair_run(
         people=found.people,
         method=found.method,
         variant=found.variant or None,
+        settings=found.settings,
         budget=budget,
         seed=_seed_of(given, document.seed),
         **options,

@@ -61,9 +61,8 @@ def repair_scores(
         kept = None if checkpoint is None else checkpoint / "networks"
         if checkpoint is not None:
             same = [limits.get(name) for name in ("choose", "curve", "max_seeds")]
-            check_repair(
-                checkpoint, data, given, repr(how), seed, search["people"], search["method"], *same
-            )
+            same += [search[name] for name in ("people", "method", "settings")]
+            check_repair(checkpoint, data, given, repr(how), seed, *same)
         proof = prove_amounts(given, data, how, seed=seed, kept=kept, **limits, **search)
     delivered, file = written(proof, data)
     within = given.tolerance

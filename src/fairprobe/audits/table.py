@@ -40,7 +40,7 @@ from fairprobe.metrics import (
     Rate,
     fairness,
 )
-from fairprobe.metrics.individual import boundary_tau, check_taus
+from fairprobe.metrics.individual import Pairs, boundary_tau, check_pairs, check_taus
 from fairprobe.metrics.weighted import Weighted, weighted
 from fairprobe.models import Decision, Model, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
@@ -118,7 +118,7 @@ def audit(
     outside: Literal["clip", "refuse"] = "clip",
     samples: int = SAMPLES,
     tau: float | Sequence[float] = TAU,
-    pairs: Literal["all", "single"] = "all",
+    pairs: Pairs = "all",
     seed: int = 0,
     progress: OnStage | None = None,
     findings_to: Path | None = None,
@@ -253,15 +253,6 @@ def _inside(
     )
     tell("Silencing biased neurons", 0, 1, "")
     return bias, ablation(domain, network, bias.most_biased, data.x[test], data.y[test], rng=rng)
-
-
-def check_pairs(pairs: str) -> None:
-    """Which pairs of a person the individual fairness rates count."""
-    if pairs not in ("all", "single"):
-        raise SettingError(
-            "Individual fairness rates count 'all' pairs of a person, or a 'single' one; got"
-            f" '{pairs}'."
-        )
 
 
 def parsed_taus(words: str) -> tuple[float, ...]:

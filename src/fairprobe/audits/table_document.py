@@ -262,7 +262,7 @@ def search_document(audit: Audit | ScoreAudit) -> Search:
         ),
         variant=how.variant,
         people=audit.searched_people,
-        settings=_changed_settings(audit.method),
+        settings=_changed_settings(audit.method, how),
         seeds=how.seeds,
         global_iterations=how.global_iterations,
         local_iterations=how.local_iterations,
@@ -312,17 +312,20 @@ def describe_method(method: type[Method], how: Generation, noun: str) -> MethodD
     )
 
 
-def _changed_settings(method: Method) -> dict[str, Any]:
+def _changed_settings(method: Method, how: Generation) -> dict[str, Any]:
     """Settings of the method that differ from its defaults; variant and iterations have fields of
-    their own.
+    their own. That there is no global step at all is a setting: a budget has 1 or more.
     """
     if not is_dataclass(method):
         return {}
+    elsewhere = {"variant", "global_iterations", "local_iterations"}
+    if how.global_iterations == 0:
+        elsewhere.remove("global_iterations")
     return {
         each.name: value
         for each in fields(method)
         if each.init
-        and each.name not in ("variant", "global_iterations", "local_iterations")
+        and each.name not in elsewhere
         and is_plain(value := getattr(method, each.name))
         and value != each.default
     }

@@ -36,6 +36,7 @@ ROUNDING = 1e-3  # what a model's probabilities may leave [0, 1] by
 
 Base: TypeAlias = Literal["nats", "bits"]
 Over: TypeAlias = Literal["pairs", "people", "single"]
+Pairs: TypeAlias = Literal["all", "single"]  # as audits and repairs say it
 Probabilities: TypeAlias = npt.NDArray[np.floating[Any]]
 
 
@@ -362,6 +363,15 @@ def check_taus(tau: float | Sequence[float]) -> tuple[float, ...]:
     for each in taus:
         _check_tau(each)
     return taus
+
+
+def check_pairs(pairs: str) -> None:
+    """Raise SettingError unless the rates count all pairs of a person, or a single one."""
+    if pairs not in get_args(Pairs):
+        raise SettingError(
+            "Individual fairness rates count 'all' pairs of a person, or a 'single' one; got"
+            f" '{pairs}'."
+        )
 
 
 def _check_tau(tau: float) -> None:

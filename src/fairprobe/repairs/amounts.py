@@ -14,6 +14,7 @@ are repaired by the average over counterparts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -245,6 +246,7 @@ def prove_amounts(
     people: Literal["plausible", "possible"] = "plausible",
     method: str = AUTO,
     variant: str | None = None,
+    settings: Mapping[str, object] | None = None,
     budget: Budget = BUDGET,
     samples: int = SAMPLES,
     max_seeds: int = LOOKS[-1],
@@ -262,7 +264,7 @@ def prove_amounts(
     maker = maker_of(data, seed, report) if people == "plausible" else None
     panel = AmountPanel(data, seed, maker, min(samples, PEOPLE), ask=ask)
     how = "probe" if method == AUTO else method
-    workshop = AmountWorkshop(panel, report, how, variant, budget, samples)
+    workshop = AmountWorkshop(panel, report, how, variant, budget, samples, settings or {})
     if isinstance(repair, PostHoc):
         return _prove_post_hoc(model, data, repair, panel, workshop, limits, seed=seed, force=force)
     check_choice(choose, repair)

@@ -11,10 +11,11 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from fairprobe.errors import SettingError
-from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness
+from fairprobe.metrics import IFR, Estimate, Rate, dm_rs
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.networks import is_constant
 from fairprobe.repairs.base import Repair
+from fairprobe.repairs.measured import Rates
 from fairprobe.repairs.series import Trainer
 from fairprobe.repairs.verdict import ROUNDING
 
@@ -90,6 +91,7 @@ def tradeoff(
     max_accuracy_drop: float | None,
     choose: Choose = "fairness",
     proved: Callable[[TorchModel], float | None] | None = None,
+    rates: Rates | None = None,
 ) -> tuple[tuple[Point, ...], Repair, TorchModel]:
     """Every setting of the dial with the first seed; the repair that is chosen by the validation
     people, or its own setting without `max_accuracy_drop`; and its network. `proved` measures the
@@ -97,7 +99,9 @@ def tradeoff(
     """
     networks = networks_of(trainer, repair)
     points = [
-        _point(trainer, setting, network, None if proved is None else proved(network))
+        _point(
+            trainer, setting, network, None if proved is None else proved(network), rates or Rates()
+        )
         for setting, network in sorted(networks.items())
     ]
     chosen = repair.dial_at
@@ -127,10 +131,12 @@ def chosen_setting(
     return best_setting(points, least_accuracy, own=own, choose=choose)
 
 
-def _point(trainer: Trainer, setting: float, network: TorchModel, proved: float | None) -> Point:
+def _point(
+    trainer: Trainer, setting: float, network: TorchModel, proved: float | None, rates: Rates
+) -> Point:
     data, rows = trainer.data, trainer.pinned.split().validation
     with one_thread():
-        people = fairness(data, network, rows)
+        people = rates.fairness(data, network, rows, trainer.seed)
         rng = np.random.default_rng([trainer.seed, 0])
         common = dm_rs(data.domain, network, rng=rng, samples=POINT_SAMPLES)
     return Point(

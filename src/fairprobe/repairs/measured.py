@@ -4,20 +4,25 @@ and possible people, by a search, and inside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import nan
 
 import numpy as np
 
 from fairprobe.arrays import Ints
+from fairprobe.datasets.base import Dataset
+from fairprobe.documents.table import TAU
 from fairprobe.interpret import NeuronBias, neuron_bias
-from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness, individual_fairness
+from fairprobe.metrics import IFR, Estimate, Fairness, Rate, dm_rs, fairness, individual_fairness
+from fairprobe.metrics.individual import Over, Pairs, check_pairs, check_taus
 from fairprobe.metrics.people import affected_rate
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.networks import is_constant
 from fairprobe.repairs.series import OnStage, Panel
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
+from fairprobe.search.settings import with_settings
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,28 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class Rates:
+    """How individual fairness rates are measured: the first τ is that of IFR_p, and each person is
+    compared with all counterparts, or with a single one.
+    """
+
+    tau: float | Sequence[float] = TAU
+    pairs: Pairs = "all"
+
+    def __post_init__(self) -> None:
+        check_taus(self.tau)
+        check_pairs(self.pairs)
+
+    def fairness(self, data: Dataset, model: Model, rows: Ints, seed: int) -> Fairness:
+        """What was measured on these rows; the same seed draws the same counterparts."""
+        return fairness(data, model, rows, tau=self.tau, single=self.draws(seed))
+
+    def draws(self, seed: int) -> np.random.Generator | None:
+        """What draws the single counterparts."""
+        return np.random.default_rng([seed, 3]) if self.pairs == "single" else None
+
+
+@dataclass(frozen=True)
 class Workshop:
     """What all measurements of a proof share: the same held-out people, plausible and possible
     people and seeds of the search.
@@ -71,6 +98,8 @@ class Workshop:
     variant: str | None
     budget: Budget
     samples: int
+    settings: Mapping[str, object] = field(default_factory=dict)
+    rates: Rates = field(default_factory=Rates)
 
     def _rng(self, purpose: int) -> np.random.Generator:
         return np.random.default_rng([self.panel.seed, purpose])
@@ -83,7 +112,7 @@ class Workshop:
         stage = f"Measuring: {name}"
         report(stage, 0, 4, "the people held out")
         with one_thread():
-            people = fairness(data, model, test)
+            people = self.rates.fairness(data, model, test, self.panel.seed)
             report(stage, 1, 4, "everybody in the data, plausible and possible people")
             everybody = data.x[domain.comparable(data.x)]
             common = dm_rs(domain, model, rng=self._rng(0), samples=self.samples)
@@ -126,17 +155,19 @@ class Workshop:
     def _other(self, model: Model, name: str, test: Ints) -> OtherAttribute:
         domain = self.panel.data.domain.with_sensitive(name)
         rate = dm_rs(domain, model, rng=self._rng(0), samples=self.samples)
+        rng = self.rates.draws(self.panel.seed)
+        over: Over = "pairs" if rng is None else "single"
+        x = self.panel.data.x[test]
         return OtherAttribute(
-            name, rate, individual_fairness(domain, model, self.panel.data.x[test]).b
+            name, rate, individual_fairness(domain, model, x, over=over, rng=rng).b
         )
 
     def _searched(self, model: Model, bias: NeuronBias | None) -> tuple[int, int]:
-        domain = self.panel.data.domain
-        seeds = choose_seeds(domain, self.panel.data.x, self.budget, rng=self._rng(1))
-        how = method_named(self.method, self.variant, bias=bias, x=domain.clip(self.panel.data.x))
-        found = search(
-            domain, model, how, seeds, self.budget, rng=self._rng(2), people=self.panel.maker
-        )
+        domain, x = self.panel.data.domain, self.panel.data.x
+        own, budget = with_settings(self.method, self.settings, self.budget)
+        seeds = choose_seeds(domain, x, budget, rng=self._rng(1))
+        how = method_named(self.method, self.variant, bias=bias, x=domain.clip(x), **own)
+        found = search(domain, model, how, seeds, budget, rng=self._rng(2), people=self.panel.maker)
         if found.generation.stopped == "interrupted":  # half a search is not the same search
             raise KeyboardInterrupt
         return len(found), found.generation.tried

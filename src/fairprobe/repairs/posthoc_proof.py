@@ -6,6 +6,7 @@ Nothing is trained, so there are no seeds, no controls beside the given model, a
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -13,13 +14,15 @@ import numpy as np
 
 from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents.table import TAU
 from fairprobe.errors import SettingError
 from fairprobe.judgement import judge
 from fairprobe.metrics import Rate
+from fairprobe.metrics.individual import Pairs
 from fairprobe.models import Model
 from fairprobe.repairs.abstain import HANDED_OVER, Abstain, Abstaining
 from fairprobe.repairs.comparisons import Answers, Trial
-from fairprobe.repairs.measured import Workshop
+from fairprobe.repairs.measured import Rates, Workshop
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.posthoc_verdict import Groups, decide_post_hoc
 from fairprobe.repairs.proof import AUTO, BUDGET, SAMPLES, Proof
@@ -47,8 +50,11 @@ def prove_post_hoc(
     people: Literal["plausible", "possible"] = "plausible",
     method: str = AUTO,
     variant: str | None = None,
+    settings: Mapping[str, object] | None = None,
     budget: Budget = BUDGET,
     samples: int = SAMPLES,
+    tau: float | Sequence[float] = TAU,
+    pairs: Pairs = "all",
     progress: OnStage | None = None,
 ) -> Proof:
     """Repair the model and measure what that did; the options are those of `prove`. The people held
@@ -64,9 +70,9 @@ def prove_post_hoc(
     repaired = repair(model, data, seed=seed)
     maker = maker_of(data, seed, report) if people == "plausible" else None
     panel = Panel(data, seed, maker, min(samples, PEOPLE))
-    workshop = Workshop(
-        panel, report, "probe" if method == AUTO else method, variant, budget, samples
-    )
+    how = "probe" if method == AUTO else method
+    rates = Rates(tau, pairs)
+    workshop = Workshop(panel, report, how, variant, budget, samples, settings or {}, rates)
     rows = data.split(seed).test
     truth = data.y[rows]
     report("Comparing the repair with the model", 0, 2, "the model")

@@ -16,7 +16,7 @@ initial weights, the order of the batches and what a repair draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -25,13 +25,15 @@ import numpy as np
 
 from fairprobe.arrays import Ints
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents.table import TAU
 from fairprobe.errors import SettingError
 from fairprobe.metrics import Rate
+from fairprobe.metrics.individual import Pairs
 from fairprobe.models import Model, TorchModel
 from fairprobe.repairs.base import ATTEMPTS, Repair, network_of
 from fairprobe.repairs.comparisons import Trial
 from fairprobe.repairs.curve import Choose, Point, check_choice, tradeoff
-from fairprobe.repairs.measured import Measured, OtherAttribute, Workshop
+from fairprobe.repairs.measured import Measured, OtherAttribute, Rates, Workshop
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.series import (
     BLIND,
@@ -108,8 +110,11 @@ def prove(
     people: Literal["plausible", "possible"] = "plausible",
     method: str = AUTO,
     variant: str | None = None,
+    settings: Mapping[str, object] | None = None,
     budget: Budget = BUDGET,
     samples: int = SAMPLES,
+    tau: float | Sequence[float] = TAU,
+    pairs: Pairs = "all",
     max_seeds: int = LOOKS[-1],
     progress: OnStage | None = None,
     kept: Path | None = None,
@@ -123,8 +128,9 @@ def prove(
     also trains it with other settings of its dial; `choose` then takes the one that is best for
     the validation people within the accuracy allowed ("fairness"), the most accurate one that goes
     half of the way ("accuracy"), or a point by its number, instead of the repair's own. The search
-    looks among `people`; its method is Probe, unless another one is named. Pairs of networks are
-    trained with more and more seeds, at most `max_seeds`, until the decision is clear.
+    looks among `people`; its method is Probe, unless another one is named, with its `settings`.
+    `tau` and `pairs` are those of the individual fairness rates, as in `audit`. Pairs of networks
+    are trained with more and more seeds, at most `max_seeds`, until the decision is clear.
     """
     check_limits(max_accuracy_drop, max_harm, seed, samples, max_seeds)
     check_choice(choose, repair)
@@ -134,12 +140,13 @@ def prove(
         method = "probe"
     trainer = Trainer(network_of(model), data, seed, report, kept)
     panel = Panel(data, seed, maker, min(samples, PEOPLE), repair.group_goals)
-    workshop = Workshop(panel, report, method, variant, budget, samples)
+    rates = Rates(tau, pairs)
+    workshop = Workshop(panel, report, method, variant, budget, samples, settings or {}, rates)
     before = workshop.measured("before", trainer.given)
     drop = None if choose is False else max_accuracy_drop
     goal = "fairness" if isinstance(choose, bool) else choose
     points, chosen, first = (
-        tradeoff(trainer, repair, drop, goal, proved) if curve else ((), repair, None)
+        tradeoff(trainer, repair, drop, goal, proved, rates) if curve else ((), repair, None)
     )
     limits = Limits(max_accuracy_drop, max_harm)
     series = Series(trainer, chosen, panel, limits, first)
