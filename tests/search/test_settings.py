@@ -2,13 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pytest
 
 from fairprobe.errors import SettingError
+from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import METHODS, Budget, choose_seeds, method_named
+from fairprobe.search.methods.aequitas import Aequitas
 from fairprobe.search.settings import parsed, settings_of, with_settings
+from tests.cli.test_cli import ask
+
+if TYPE_CHECKING:
+    from fairprobe.arrays import Rows
+
+BIAS = NeuronBias((LayerBias("first", np.ones(4), np.ones(4)),), 1)
+EVERY = [(method, name) for method in METHODS for name in settings_of(METHODS[method])]
+
+
+@pytest.mark.parametrize(("method", "name"), EVERY)
+def test_every_setting_of_every_method_reaches_its_field_in_its_type_or_is_refused(
+    method: str, name: str
+) -> None:
+    default = settings_of(METHODS[method])[name].default
+    typed: dict[str, Any] = {each.name: each.type for each in fields(METHODS[method])}  # type: ignore[arg-type]
+    declared = str(typed.get(name, "int"))
+    kind = int if declared.startswith("int") else float if declared.startswith("float") else str
+    new = "probabilities" if kind is str else (default or 38) / 2 if kind is float else 20
+    assert new != default
+    for text, expected in [
+        (f"{name}={new}", new),
+        *([(f"{name} = none", None)] if "None" in declared else []),
+    ]:
+        values, budget = with_settings(method, parsed([text]), Budget())
+        created = method_named(method, bias=BIAS, x=np.zeros((2, 3), np.float32), **values)
+        found = budget.clusters if name == "clusters" else getattr(created, name)
+        assert found == expected
+        assert type(found) is (kind if expected is not None else type(None))
+    words = ("audit", "german", "--sensitive", "gender", "--method", method)
+    answer = ask(*words, "--set", f"{name}=much")
+    assert answer.code == 2
+    assert " ".join(answer.err.split()).count(f"The setting {name} is ") == 1, answer
+    assert "got 'much'." in " ".join(answer.err.split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreign(Aequitas):
+    """Of a plug-in with an annotation that only its type checker can read."""
+
+    rows: Rows | None = None
+    limit: int = 3
+    eager: bool = False
+
+
+def test_a_type_that_cannot_be_read_is_that_of_the_default() -> None:
+    known = settings_of(Foreign)
+    assert "rows" not in known
+    assert known["limit"].read("4") == 4
+    assert [known["eager"].read(each) for each in ("true", True, "false")] == [True, True, False]
+    with pytest.raises(SettingError, match="eager is true or false; got 'perhaps'"):
+        known["eager"].read("perhaps")
+    with pytest.raises(SettingError, match="limit is a whole number"):
+        known["limit"].read("4.5")
 
 
 @pytest.mark.parametrize("name", list(METHODS))
@@ -48,7 +106,8 @@ def test_the_letters_of_the_paper_stand_for_the_settings_of_both_phases() -> Non
         ("neuronfair", {"mu": "nan"}, "number of 0 or more"),
         ("neuronfair", {"mu": True}, "number of 0 or more"),
         ("neuronfair", {"variant": "paper"}, "has no setting 'variant'"),
-        ("adf", {"gradients": 1}, "gradients is a word; got 1"),
+        ("adf", {"gradients": 1}, "gradients is logits or probabilities; got 1"),
+        ("symbgen", {"inputs": "2.5"}, "whole number of 0 or more, such as 100, or none; got"),
         ("neuronfair", {"N_c": 0}, "clusters must be at least 1"),
     ],
 )

@@ -1,6 +1,7 @@
 """The settings of a method by name, from Python (`settings={"mu": 0.2}`) or the command line
-(`--set mu=0.2`). A setting is a field of the method's dataclass whose default is plain; what it
-means, and the letter that a paper gives it, the method says itself.
+(`--set mu=0.2`). A setting is a field of the method's dataclass whose default is plain. Its
+annotation says which values it takes; what it means, and the letter that a paper gives it, the
+method says itself.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from math import inf, nan
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from fairprobe.errors import SettingError, suggest
 from fairprobe.search.budget import Budget
 from fairprobe.search.catalogue import METHODS
 from fairprobe.search.methods.base import Method
 
+NONE = "none"  # as the command line writes None
 CLUSTERS = "clusters"  # belongs to the seeds, and so to every method that starts from some
 COMMON = {
     CLUSTERS: "k-means clusters of the data from which seeds are taken in turn",
@@ -30,34 +33,55 @@ SYMBOLS["max_iter_l"] = ("local_iterations",)
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a method, with its default and the letters that stand for it."""
+    """A setting of a method: its default, its type as annotated (`int | None`, `Literal[...]`), and
+    the letters that stand for it.
+    """
 
     name: str
     default: Any
+    hint: Any
     about: str
     symbols: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         letters = f" ({', '.join(self.symbols)})" if self.symbols else ""
-        return f"{self.name} = {self.default}{letters}: {self.about}"
+        default = NONE if self.default is None else self.default
+        return f"{self.name} = {default}{letters}: {self.about}"
 
     def read(self, given: object) -> Any:
-        """The value, of the kind of the default; raise SettingError if it is none."""
-        if isinstance(self.default, str):
-            if isinstance(given, str):
-                return given
-            raise SettingError(f"The setting {self.name} is a word; got {given!r}.")
+        """The value, of the annotated type; raise SettingError if it is none."""
+        kinds = _kinds(self.hint)
+        words = get_args(self.hint) if get_origin(self.hint) is Literal else ()
+        if NoneType in kinds and given in (None, NONE):
+            return None
+        if bool in kinds:
+            words = ("true", "false")
+            given = str(given).lower()
+        if kinds & {str, bool}:
+            if isinstance(given, str) and (not words or given in words):
+                return given == "true" if bool in kinds else given
+            expected = " or ".join(words) or "a word"
+            raise SettingError(f"The setting {self.name} is {expected}; got {given!r}.")
         try:
             value = nan if isinstance(given, bool) else float(given)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             value = nan
-        is_whole = isinstance(self.default, int)
+        is_whole = float not in kinds
         if not 0 <= value < inf or (is_whole and value != int(value)):
             raise SettingError(
                 f"The setting {self.name} is a {'whole ' if is_whole else ''}number of 0 or more,"
-                f" such as {100 if self.default is None else self.default}; got {given!r}."
+                f" such as {100 if self.default is None else self.default}"
+                f"{f', or {NONE}' if NoneType in kinds else ''}; got {given!r}."
             )
         return int(value) if is_whole else value
+
+
+def _kinds(hint: Any) -> set[type]:
+    """The plain types of an annotation, None among them; nothing if a value cannot be typed in."""
+    if get_origin(hint) is Literal:
+        return {type(word) for word in get_args(hint)}
+    kinds = {*(get_args(hint) or (hint,))}
+    return kinds if {NoneType} < kinds | {NoneType} <= {int, float, bool, str, NoneType} else set()
 
 
 def settings_of(method: type[Method]) -> dict[str, Setting]:
@@ -68,18 +92,23 @@ def settings_of(method: type[Method]) -> dict[str, Setting]:
         for name in names:
             symbols[name] = (*symbols.get(name, ()), symbol)
     declared: Any = fields(method) if is_dataclass(method) else ()
+    try:
+        hints = get_type_hints(method)
+    except NameError:  # names that a plug-in imports for its type checker only
+        hints = {each.name: type(each.default) for each in declared}
+    hints[CLUSTERS] = int
     own: dict[str, Any] = {
         each.name: each.default
         for each in declared
         if each.init
         and each.name != "variant"
         and each.default is not MISSING
-        and isinstance(each.default, int | float | str | None)
+        and _kinds(hints[each.name])
     }
     if method.uses_seeds:
         own[CLUSTERS] = Budget.clusters
     return {
-        name: Setting(name, default, texts.get(name, ""), symbols.get(name, ()))
+        name: Setting(name, default, hints[name], texts.get(name, ""), symbols.get(name, ()))
         for name, default in own.items()
     }
 
