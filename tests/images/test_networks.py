@@ -17,6 +17,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from fairprobe.audits.insidebias import look_inside
+from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.images.change import Change
 from fairprobe.images.detector import OwnDetector
@@ -217,6 +218,7 @@ def test_insidebias_takes_a_convolutional_network_and_a_folder(
             Image.fromarray(pixels).save(tmp_path / group / f"{number}.png")
     for name in ("resnet.onnx", "resnet.pt2"):
         (document,) = look_inside(str(folder / name), tmp_path)
+        assert isinstance(document, InsideBiasDocument)
         assert document.decisive == RELUS[-1]
         assert [layer.name for layer in document.layers] == RELUS
     with pytest.raises(ModelError, match="sequence of tokens"):

@@ -40,7 +40,8 @@ from fairprobe.metrics import (
     Rate,
     fairness,
 )
-from fairprobe.metrics.individual import Pairs, boundary_tau, check_pairs, check_taus
+from fairprobe.metrics.individual import Pairs, boundary_tau, check_taus
+from fairprobe.metrics.individual import check_pairs as check_pairs  # for the command line
 from fairprobe.metrics.weighted import Weighted, weighted
 from fairprobe.models import Decision, Model, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS

@@ -185,8 +185,7 @@ def make_run(
 
 def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
     """What only audits of classes, or only those of amounts, take."""
-    from fairprobe.audits.table import parsed_taus
-    from fairprobe.metrics.individual import check_pairs
+    from fairprobe.audits.table import check_pairs, parsed_taus
 
     check_pairs(options.pairs)
     if data.amounts is None:

@@ -34,7 +34,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from time import perf_counter
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 import torch
@@ -437,6 +437,7 @@ class _Run:
 def read_settings(given: Mapping[str, object]) -> dict[str, Any]:
     """Settings of a search by name or by the letter of the paper, as `ImageSearch` takes them."""
     defaults = {each.name: each.default for each in fields(ImageSearch)}
+    hints = get_type_hints(ImageSearch)
     letters = {letter: name for name, (_, own) in SETTINGS.items() for letter in own}
     found = {}
     for key, value in given.items():
@@ -445,7 +446,7 @@ def read_settings(given: Mapping[str, object]) -> dict[str, Any]:
             raise SettingError(
                 f"A search in pictures has no setting '{key}'.{suggest(key, [*SETTINGS, *letters])}"
             )
-        found[name] = Setting(name, defaults[name], SETTINGS[name][0]).read(value)
+        found[name] = Setting(name, defaults[name], hints[name], SETTINGS[name][0]).read(value)
     return found
 
 

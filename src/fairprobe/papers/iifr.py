@@ -107,10 +107,10 @@ CODINGS = (
 GERMAN_COLUMNS = (
     "The paper's 30 columns of German Credit are not identified. Tried: one column for each"
     " category and each of the five ages (61 columns), codes with the ages in five columns (24),"
-    " the archive's numeric file with the ages in five columns (28). Ours are the 61, with which its"
-    " 81.5 % is not reached. In them one person in a hundred has another above ε = 0.8 in a batch of"
-    " 30, so that IIFR has next to nothing to act on; in Adult it is one in five, in COMPAS nine in"
-    " ten."
+    " the archive's numeric file with the ages in five columns (28). Ours are the 61, with which"
+    " its 81.5 % is not reached. In them one person in a hundred has another above ε = 0.8 in a"
+    " batch of 30, so that IIFR has next to nothing to act on; in Adult it is one in five, in"
+    " COMPAS nine in ten."
 )
 
 PAIRS = {
@@ -365,7 +365,7 @@ class Sweep(Models):
     rows = "variant"
     bases: ClassVar[Sequence[str]] = ("mlp", "alfr", "laftr", "cfair")
     measures = (ACCURACY, *INDIVIDUAL, *GROUPS, POSITIVE)
-    remarks = (
+    remarks: ClassVar[Sequence[str]] = (
         "MLP+EIDIG, the model of Table 4, has no λ: one row in the tables, a level line in the"
         " figures.",
         "The paper's figures print no numbers. Lines are medians; a gap is a λ where every run"
