@@ -40,7 +40,9 @@ from fairprobe.search import (
 from fairprobe.search.catalogue import check_method, method_named
 from fairprobe.search.chances import chances, draw, softmax_chances, up_to
 from fairprobe.search.loop import world_of
+from fairprobe.search.methods import neuronfair
 from fairprobe.search.methods.base import Walkers, World
+from fairprobe.search.methods.neuronfair import NeuronFair
 from fairprobe.search.moves import Moves
 from tests.helpers import (
     BLACK_BOX_METHODS,
@@ -279,6 +281,40 @@ def test_softmax_chances_are_those_of_line_10_of_algorithm_3() -> None:
     e = np.exp([1, 1 / 2, 1 / 4])
     by_hand = [e / e.sum(), [0, 1, 0], [1 / 3] * 3]
     np.testing.assert_allclose(softmax_chances(effect), by_hand, rtol=1e-6)
+
+
+@pytest.mark.parametrize("step", [1, 2, 5])
+def test_the_paper_variant_moves_by_the_softmax_of_the_raw_gradients_at_any_step(
+    step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hot = Attribute(name="h", kind="categorical", categories=("a", "b", "c"), one_hot=True)
+    real = Attribute(name="r", kind="real", high=10, grain=0.3)
+    domain = Domain((*SMOOTH.attributes, hot, real), ("gender",))
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(9, 8), nn.ReLU(), nn.Linear(8, 2))
+    model = TorchModel(network, encoder=Encoder(domain), outputs="logits")
+    x = domain.sample(200, rng=np.random.default_rng(0))
+    x_other = x.copy()
+    x_other[:, 4] = 1 - x[:, 4]
+    method = method_named("neuronfair", "paper", bias=neuron_bias(domain, model, x), step=step)
+    assert isinstance(method, NeuronFair)
+    found: list[Rows] = []
+
+    def noted(size: Rows) -> Rows:
+        found.append(softmax_chances(size))
+        return found[-1]
+
+    monkeypatch.setattr(neuronfair, "softmax_chances", noted)
+    world, here = world_of(domain, model, method), walkers_at(x, x_other)
+    method.local_step(world, here, np.random.default_rng(1))
+    g = np.add(*method._gradients(world, here, None)).astype(np.float64)
+    of_category, now = g[:, 5:8], x[:, 5].astype(int)
+    change = np.abs(of_category - of_category[np.arange(len(x)), now, None]).max(axis=1)
+    size = np.maximum(np.column_stack([np.abs(g[:, :4]), change, np.abs(g[:, 8])]), 1e-6)
+    by_numpy = np.exp(1 / size - 1 / size.min(axis=1, keepdims=True))
+    by_numpy /= by_numpy.sum(axis=1, keepdims=True)
+    assert ((by_numpy.max(axis=1) > 0.2) & (by_numpy.max(axis=1) < 0.9)).any()
+    np.testing.assert_allclose(found[0], by_numpy, rtol=1e-3, atol=1e-6)
 
 
 @given(st.lists(st.floats(0, 1e6, width=32), min_size=1, max_size=30))

@@ -22,19 +22,19 @@ def chances(effect: Rows) -> Rows:
     return chance
 
 
-def softmax_chances(effect: Rows) -> Rows:
+def softmax_chances(steepness: Rows) -> Rows:
     """(N, movable attributes) the softmax of the reciprocals: nearly certain for the attribute
-    with the least effect where effects are small, nearly uniform where they are large.
+    with the least |g| where gradients are small, nearly uniform where they are large.
     """
-    chance = _reciprocals(effect)
+    chance = _reciprocals(steepness)
     chance -= chance.max(axis=1, keepdims=True)
     np.exp(chance, out=chance)
     chance /= chance.sum(axis=1, keepdims=True)
     return chance
 
 
-def _reciprocals(effect: Rows) -> Rows:
-    return np.reciprocal(np.maximum(effect, np.float32(SMALLEST_EFFECT)))
+def _reciprocals(size: Rows) -> Rows:
+    return np.reciprocal(np.maximum(size, np.float32(SMALLEST_EFFECT)))
 
 
 def up_to(chance: Rows) -> Rows:

@@ -62,6 +62,7 @@ class Moves:
         )
         self._is_group = np.isin(np.arange(len(domain)), list(one_hot))
         self._stride = domain.grain * np.float32(step)
+        self._step_of = np.where(self._is_group, np.float32(1), self._stride)[self.columns]
 
     def snap(self, x: Rows, anchor: Rows) -> Rows:
         """Real values at whole distances from those of `anchor`, on a fine grid: there and back is
@@ -90,20 +91,25 @@ class Moves:
         """(N, movable attributes) how much one step of each attribute changes the objective, to
         first order; summed over gradients.
         """
+        return np.asarray(self.steepness(x, *gradients) * self._step_of, dtype=np.float32)
+
+    def steepness(self, x: Rows, *gradients: Rows) -> Rows:
+        """(N, movable attributes) |g| of each attribute, whatever the step; of a one-hot attribute
+        that of the steepest change of category. Summed over gradients.
+        """
         total: Rows = reduce(np.add, map(np.abs, gradients))
-        size = total[:, self._plain_at] * self._stride[self._plain]
         if not self._groups:
-            return np.asarray(size, dtype=np.float32)
-        effect = np.zeros((len(x), len(self.domain)), dtype=np.float32)
-        effect[:, self._plain] = size
+            return total[:, self._plain_at]
+        steepness = np.zeros((len(x), len(self.domain)), dtype=np.float32)
+        steepness[:, self._plain] = total[:, self._plain_at]
         for attribute, first, width, lowest in self._groups:
             current = x[:, attribute : attribute + 1].astype(np.int64) - lowest
             for gradient in gradients:
                 part = gradient[:, first : first + width]
-                effect[:, attribute] += np.abs(
+                steepness[:, attribute] += np.abs(
                     part - np.take_along_axis(part, current, axis=1)
                 ).max(axis=1)
-        return effect[:, self.columns]
+        return steepness[:, self.columns]
 
     def ascend(
         self, x: Rows, direction: Rows, *, rng: np.random.Generator, mask: Mask | None = None

@@ -7,8 +7,18 @@
     p, r, p_r, r_step           the layer's biased neurons, the random ones, `random_share`,
                                 `*_redraw`
     μ                           `*_momentum`
-    P = SoftMax(|g + g'|⁻¹)     `softmax_chances`, the chance of each attribute to move: variant
-                                "paper"; "walk" and "revert" use the reciprocals' shares (`chances`)
+    P = SoftMax(|g + g'|⁻¹)     `softmax_chances` of `Moves.steepness`, which is |g + g'| whatever
+                                the step: the chance of each attribute to move in variant "paper".
+                                "walk" and "revert" use the shares of the reciprocals (`chances`)
+
+Where variant "paper" differs from print:
+- The sensitive attributes never move and are left out of the SoftMax, so the chances of the others
+  sum to 1.
+- |g + g'| has a floor of 1e-6, below which a reciprocal would not be finite.
+- The paper has one number for each attribute. A one-hot attribute has one for each category c: its
+  |g| is the largest |g_c − g_now|, what the steepest change of category brings.
+- What Algorithm 3 moves by chance goes along the sign of g + g'; of the one-hot attributes that are
+  to move, one does (`Moves`).
 
 Deliberate choices (each a named option or explained here):
 - `variant` of the local phase: "paper" as printed; "walk" as the authors' code does it (one
@@ -142,7 +152,7 @@ class NeuronFair(TwoPhase):
         redrawn = self._draw_watched(walkers, self.local_redraw, rng)
         if self.variant == "paper":
             direction = self._momentum(world, walkers, self.local_momentum)
-            chance = softmax_chances(world.moves.effect(walkers.x, direction))
+            chance = softmax_chances(world.moves.steepness(walkers.x, direction))
             mask = np.zeros(walkers.x.shape, dtype=bool)
             mask[:, world.moves.columns] = rng.random(chance.shape, dtype=np.float32) < chance
             return world.moves.ascend(walkers.x, direction, rng=rng, mask=mask)
