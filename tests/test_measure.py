@@ -18,6 +18,7 @@ from tests.present.test_report_documents import black_box, document, multi_class
 
 PROVED = ("proved_share", "proved_people", "upper_bound")  # of a run that was certified
 OPTIONAL = ("auc", "leaning", *PROVED)
+NOT_BETTER_IF_CONSTANT = ("auc", "ties", "accuracy", "f1", "mcc", "input_space", "distance")
 CERTIFICATE = {
     **{"way": "bounds", "proved": 0.9, "upper_bound": 0.1, "affected": None, "rest": None},
     **{"outside": 0, "cases": 1e6, "values": 2, "boxes": 9, "seconds": 1.0, "stopped": ""},
@@ -62,6 +63,13 @@ def test_what_a_document_does_not_hold_is_missing_with_a_reason() -> None:
     (auc,) = MEASURES["auc"].readings(typed(black_box()))
     assert auc.estimate is None
     assert "no neurons can be seen" in auc.missing
+    elsewhere = document()
+    elsewhere["generation"]["distance"] = None
+    (distance,) = MEASURES["distance"].readings(typed(elsewhere))
+    assert distance.estimate is None
+    assert "does not set out from seeds" in distance.missing
+    (space,) = MEASURES["input_space"].readings(typed(document()))
+    assert (space.estimate, space.measured_on) == (474_380, "530,112 judged")
     for name in PROVED:
         (reading,) = MEASURES[name].readings(typed(document()))
         assert reading.estimate is None
@@ -83,7 +91,7 @@ def test_a_model_that_decides_nothing_is_not_praised() -> None:
     body["model"]["constant"] = True
     for name in TABLES:
         notes = {reading.note for reading in MEASURES[name].readings(typed(body))}
-        assert (notes == {CONSTANT}) == (name not in ("auc", "ties", "accuracy", "f1", "mcc"))
+        assert (notes == {CONSTANT}) == (name not in NOT_BETTER_IF_CONSTANT)
 
 
 def test_a_number_that_is_not_finite_is_missing() -> None:

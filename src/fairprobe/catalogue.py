@@ -170,6 +170,8 @@ MEASURES: Catalogue[Any] = Catalogue(
         "impact_ratio": "fairprobe.metrics.group:IMPACT_RATIO",
         "auc": "fairprobe.interpret.neuron_bias:AUC",
         "idis": "fairprobe.metrics.generation:IDIS",
+        "input_space": "fairprobe.metrics.generation:INPUT_SPACE",
+        "distance": "fairprobe.metrics.generation:DISTANCE",
         "accuracy": "fairprobe.metrics.quality:ACCURACY",
         "f1": "fairprobe.metrics.quality:F1",
         "mcc": "fairprobe.metrics.quality:MCC",

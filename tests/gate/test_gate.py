@@ -134,7 +134,8 @@ def ruled(
     return check(body, Policy(limits=limits, **options)).rulings
 
 
-EXACT = ("auc", "idis", "proved_share", "upper_bound")
+EXACT = ("auc", "idis", "input_space", "distance", "proved_share", "upper_bound")
+COUNTS = {"idis": 5, "input_space": 5}
 INTERVALS = [name for name in TABLES if name not in EXACT]
 
 # -- thresholds ------------------------------------------------------------------------------------
@@ -190,15 +191,21 @@ def test_an_interval_passes_fails_or_is_uncertain_by_where_its_limit_lies(
 
 
 @pytest.mark.parametrize(
-    ("name", "values"), [("auc", (0.4999, 0.5, 0.5001)), ("idis", (999, 1000, 1001))]
+    ("name", "values"),
+    [
+        ("auc", (0.4999, 0.5, 0.5001)),
+        ("idis", (999, 1000, 1001)),
+        ("input_space", (1_000_001, 1_000_000, 999_999)),
+        ("distance", (0.2999, 0.3, 0.3001)),
+    ],
 )
 def test_a_number_without_interval_is_compared_as_it_is(
     name: str, values: tuple[float, float, float]
 ) -> None:
     body = document()
     for value, expected in zip(values, ("pass", "pass", "fail"), strict=True):
-        part, key = {"auc": ("interpretation", "auc"), "idis": ("generation", "idis")}[name]
-        body[part][key] = value
+        part = "interpretation" if name == "auc" else "generation"
+        body[part]["tried" if name == "input_space" else name] = value
         (ruling,) = ruled(body, {name: values[1]})
         assert (ruling.outcome, ruling.estimate, ruling.low, ruling.high) == (
             expected,
@@ -479,10 +486,13 @@ def test_a_baseline_that_lacks_the_number_fails() -> None:
     assert "the baseline does not have it" in ruling.why
 
 
-def test_searches_with_different_budgets_are_not_compared() -> None:
+@pytest.mark.parametrize(
+    "margin", [{"idis": 10**9}, {"input_space": 10**9}, {"distance": 1.0}], ids=str
+)
+def test_searches_with_different_budgets_are_not_compared(margin: dict[str, float]) -> None:
     before = document()
     before["generation"]["seeds"] += 1
-    (ruling,) = check(document(), Policy(baseline={"idis": 10**9}), baseline=before).rulings
+    (ruling,) = check(document(), Policy(baseline=margin), baseline=before).rulings
     assert ruling.decided == "fail"
     assert "budgets" in ruling.why
 
@@ -570,7 +580,7 @@ def decisions(run: Path, policy: Path) -> tuple[bool, bool, bool]:
         sorted
     ),
     limits=st.dictionaries(
-        st.sampled_from([name for name in TABLES if name != "idis"]),
+        st.sampled_from([name for name in TABLES if name not in COUNTS]),
         st.sampled_from([0.0, 0.5, 1.0]),
         min_size=1,
     ),
@@ -596,7 +606,7 @@ def test_python_the_command_line_and_pytest_never_disagree(
 
 def test_an_audit_its_folder_and_its_document_are_ruled_alike(tmp_path: Path) -> None:
     fp.save(audit_of(), tmp_path / "run")
-    policy = Policy(limits={name: 0.5 for name in TABLES if name != "idis"} | {"idis": 5})
+    policy = Policy(limits=dict.fromkeys(TABLES, 0.5) | COUNTS)
     verdict = check(audit_of(), policy)
     assert (
         check(tmp_path / "run", policy).rulings

@@ -309,6 +309,9 @@ def test_every_measure_stands_with_its_interval_and_the_seed() -> None:
         "9,769 pairs",
     ]
     assert rows["Cases found by the search (IDIs)"] == ["414,449", "–", "474,380 tried"]
+    tried = rows["Different people tried by the search (input space)"]
+    assert tried == ["474,380", "–", "530,112 judged"]
+    assert rows["Distance of the cases to their seeds"] == ["0.214", "–", "414,449 cases"]
     assert rows["Success rate of the search (GSR), no population rate"][0] == "87.4 %"
     assert rows["Reaction of the most biased layer (AUC)"][2] == "48,842 pairs, layer “hidden2”"
     assert rows["F1"] == ["0.632", "0.614 to 0.650", "9,769 people measured"]

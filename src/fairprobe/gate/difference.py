@@ -21,6 +21,7 @@ from fairprobe.measure import Measurements, Reading
 from fairprobe.metrics import MEASURES
 from fairprobe.statistics.rates import newcombe
 
+SEARCHED = ("idis", "input_space", "distance")  # measures of the search itself
 DIGITS = 12  # a difference of decimals is exact to these: 0.8 − 0.7 is 0.1
 
 
@@ -29,7 +30,7 @@ def changes(name: str, document: Measurements, baseline: Measurements) -> list[R
     measure = MEASURES[name]
     now = [each for each in measure.readings(document) if not each.is_small]
     before = {each.what: each for each in measure.readings(baseline)}
-    if name == "idis" and _budget(_generation(document)) != _budget(_generation(baseline)):
+    if name in SEARCHED and _budget(_generation(document)) != _budget(_generation(baseline)):
         unlike = (
             "the two searches had different settings or budgets, or did not end alike. Audit both"
             " alike"

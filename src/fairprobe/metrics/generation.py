@@ -4,6 +4,7 @@ search, how common discrimination is.
 paper       here
 GSR         `gsr`: unique IDIs among unique instances generated. A search looks where it expects to
             find: this is not a population rate
+input space the unique instances generated, #IDIs / GSR: `Generation.tried`
 CR, GD      `coverage_rate`, `generation_diversity`: which of two sets of IDIs reaches further, at a
             radius of cosine distance
 DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, by bare
@@ -217,6 +218,24 @@ def _read_idis(document: TableMeasurements) -> list[Reading]:
     ]
 
 
+def _read_input_space(document: TableMeasurements) -> list[Reading]:
+    found = required(document.generation)
+    what = f"number of different people that the search by {by(document)} tried (input space)"
+    return [Reading(what=what, estimate=found.tried, measured_on=f"{found.judged:,} judged")]
+
+
+def _read_distance(document: TableMeasurements) -> list[Reading]:
+    found = required(document.generation)
+    what = f"mean distance of a case by {by(document)} to the seed of the search"
+    if found.distance is None:
+        missing = (
+            "the search found nothing, or does not set out from seeds. Audit again with a method"
+            " that does, such as neuronfair"
+        )
+        return [Reading(what=what, missing=missing)]
+    return [Reading(what=what, estimate=found.distance, measured_on=f"{found.idis:,} cases")]
+
+
 CUT_SHORT = {
     "interrupted": "The search was interrupted, so it might have found more. Audit again.",
     "wanted": (
@@ -242,4 +261,28 @@ IDIS = Measure(
     unit="count",
     direction="at most",
     read=_read_idis,
+)
+INPUT_SPACE = Measure(
+    name="input_space",
+    title="Different people tried by the search (input space)",
+    about=(
+        "How many different people the search tried, which is IDIs / GSR. A search that tried few"
+        " and found nothing is no evidence."
+    ),
+    unit="count",
+    direction="at least",
+    read=_read_input_space,
+    favors_constant=False,
+)
+DISTANCE = Measure(
+    name="distance",
+    title="Distance of the cases to their seeds",
+    about=(
+        "How far the cases that the search found lie from the people whom it set out from: the mean"
+        " over all attributes that are not sensitive, each on a scale from 0 to 1."
+    ),
+    unit="number",
+    direction="at most",
+    read=_read_distance,
+    favors_constant=False,
 )
