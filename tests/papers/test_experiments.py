@@ -19,7 +19,7 @@ from fairprobe.arrays import Rows
 from fairprobe.cli import app
 from fairprobe.documents import Document, to_dict
 from fairprobe.documents.experiment import Bars, Provenance
-from fairprobe.errors import SettingError, StorageError
+from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.interpret import LayerBias, coverage, neuron_bias
 from fairprobe.interpret.coverage import Coverage
 from fairprobe.judgement import judge
@@ -338,6 +338,40 @@ def test_the_coverage_of_figure_6_is_of_idis_and_of_what_is_none(
     }
 
 
+OWN_NETWORK = """
+import torch
+from torch import nn
+
+def build():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(13, 8), nn.ReLU(), nn.Linear(8, 2))
+    with torch.no_grad():
+        network[0].weight[:, 8] *= 20  # gender
+    return network
+"""
+
+
+def test_figure_6_takes_a_network_for_the_codes_of_adult(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN_NETWORK, encoding="utf-8")
+    name = f"{tmp_path / 'own.py'}:build"
+    figure, plan = neuronfair_figures.Figure6(), Plan(repeats=1, options={"network": name})
+    (jobs,) = figure.stages(plan)  # none trains a network
+    usual = {job.id for stage in figure.stages(Plan(repeats=1)) for job in stage}
+    assert not usual & {job.id for job in jobs}
+    small = {"seeds": 20, "global_iterations": 5, "local_iterations": 5}
+    results = {
+        job.id: to_dict(neuronfair_work.neuron_coverage(job.settings | small, {})) for job in jobs
+    }
+    notes = figure.document(plan, Outcome(results, {}, {})).notes
+    assert re.fullmatch(
+        r"Biased neurons by layer: 1: \d of 8\. The most biased layer is 1\.", notes[0]
+    )
+    accuracy = next(iter(results.values()))["accuracy"]
+    assert f"The network is own.py:build, {100 * accuracy:.1f} % accurate on all of Adult." in notes
+    with pytest.raises(FairprobeError, match=r"nowhere\.onnx"):
+        figure.stages(Plan(options={"network": str(tmp_path / "nowhere.onnx")}))
+
+
 def test_figure_6_counts_each_biased_neuron_once_and_measures_overlaps() -> None:
     figure, plan = neuronfair_figures.Figure6(), Plan(repeats=1)
     (subject,) = figure.subjects
@@ -383,7 +417,7 @@ def test_figure_6_counts_each_biased_neuron_once_and_measures_overlaps() -> None
         "ADF only": 1,
         "none": 1,
     }
-    assert any("a 1, b 3" in note for note in found.notes)
+    assert any("a: 1; b: 3" in note for note in found.notes)
 
 
 def test_the_title_says_how_large_an_experiment_was_and_on_which_commit() -> None:

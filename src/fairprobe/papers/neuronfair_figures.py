@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from itertools import combinations
 from math import isfinite, nan
+from pathlib import Path
 from statistics import fmean
 from typing import ClassVar
 
+from fairprobe.datasets import load
 from fairprobe.documents.experiment import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
 from fairprobe.papers import paper
 from fairprobe.papers.base import (
@@ -34,7 +37,7 @@ from fairprobe.papers.neuronfair import (
     search_job,
     training,
 )
-from fairprobe.papers.neuronfair_work import Diversity, NeuronCoverage
+from fairprobe.papers.neuronfair_work import Diversity, NeuronCoverage, own_network
 from fairprobe.papers.tables import TITLES, Cell
 from fairprobe.statistics.repeats import Repeats
 
@@ -190,6 +193,10 @@ class Figure6(Searches):
         " instance."
     )
     quick = "100 seeds and 200 local steps."
+    options: ClassVar[Mapping[str, str]] = {
+        "network": "a network for Adult's codes instead of the one trained here: a file (.onnx,"
+        " .pt2, .keras) or file.py:function"
+    }
     subjects = (Subject("adult", "gender"),)
     variants = (ADF, EIDIG, NEURONFAIR, RANDOM)
     result = NeuronCoverage
@@ -202,13 +209,18 @@ class Figure6(Searches):
         "All repeats share one network, so shares hardly vary between them; there are no t-tests.",
         "The paper counts in the most biased layer alone. Ours may have a single biased neuron"
         " there, so the biased neurons of all layers, each by its own T_d, are counted as well.",
-        SAME_NETWORK,
-        SAME_SEEDS,
     )
+
+    def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
+        if "network" not in plan.options:
+            return super().stages(plan)
+        (subject,) = self.subjects  # open it once, before a worker does
+        own_network(plan.options["network"], load(subject.dataset))
+        return super().stages(plan)[1:]
 
     def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
         seeds, local = (1000, 1000) if plan.is_full else (100, 200)
-        return search_job(
+        job = search_job(
             plan,
             subject,
             variant,
@@ -219,6 +231,17 @@ class Figure6(Searches):
             global_iterations=40,
             local_iterations=local,
             share=0.1,
+        )
+        network = plan.options.get("network")
+        if network is None:
+            return job
+        path = Path(network).absolute()
+        content = path.read_bytes() if path.is_file() else network.encode()
+        return replace(
+            job,
+            id=f"{job.id}-{sha256(content).hexdigest()[:8]}",
+            settings={**job.settings, "network": str(path) if path.is_file() else network},
+            inputs=(),
         )
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
@@ -269,11 +292,23 @@ class Figure6(Searches):
     def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
         (subject,) = self.subjects
         one = next(iter(self._found(plan, outcome, subject, NEURONFAIR).values()), None)
+        network = SAME_NETWORK
+        if "network" in plan.options:
+            right = (
+                ""
+                if one is None or one.accuracy is None
+                else f", {100 * one.accuracy:.1f} % accurate"
+            )
+            network = f"The network is {Path(plan.options['network']).name}{right} on all of Adult."
+        about = (*self.remarks, network, SAME_SEEDS)
         if one is None:
-            return self.remarks
-        counts = ", ".join(f"{layer.name} {len(layer.biased)}" for layer in one.layers)
-        where = f"Biased neurons by layer: {counts}; the most biased layer is {one.most_biased}."
-        return (where, *self.remarks)
+            return about
+        counts = "; ".join(
+            f"{layer.name}: {len(layer.biased)}{f' of {layer.neurons}' if layer.neurons else ''}"
+            for layer in one.layers
+        )
+        where = f"Biased neurons by layer: {counts}. The most biased layer is {one.most_biased}."
+        return (where, *about)
 
     def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
         cells = self.cells(plan, outcome)

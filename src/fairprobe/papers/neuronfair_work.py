@@ -13,10 +13,11 @@ from fairprobe import audits, datasets, networks
 from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.documents import Count, Document, Seconds, Share
+from fairprobe.errors import ModelError
 from fairprobe.interpret import LayerBias, NeuronBias, coverage, neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.metrics import cells, generation_diversity, gsr, seed_distance, spread
-from fairprobe.models import TorchModel, one_thread
+from fairprobe.models import TorchModel, load_model, one_thread
 from fairprobe.papers.jobs import Inputs, Plain, read_result
 from fairprobe.papers.protocol import from_each
 from fairprobe.schema.domain import Domain
@@ -90,6 +91,7 @@ class CoveredLayer(Document, frozen=True, kw_only=True):
     """
 
     name: str
+    neurons: Count = 0  # of the layer; 0 in records of an earlier version
     biased: list[Count]
     idis: list[Share] | None
     non_idis: list[Share] | None
@@ -102,6 +104,7 @@ class NeuronCoverage(Document, frozen=True, kw_only=True):
     layers: list[CoveredLayer]
     idis_rows: Count
     non_idis_rows: Count
+    accuracy: Share | None = None  # of a user's network, on all people
 
     def rates(self, who: str, *, everywhere: bool = True) -> dict[tuple[str, int], float] | None:
         """For each biased neuron, of all layers or of the most biased one, the share of instances
@@ -141,14 +144,19 @@ def train(settings: Plain, inputs: Inputs) -> TrainedNetwork:
 
 
 class Target:
-    """A subject with its network. A worker caches the last ones: its next job often has the same
-    subject.
+    """A subject with its network, trained here or the user's. A worker caches the last ones: its
+    next job often has the same subject.
     """
 
-    def __init__(self, dataset: str, sensitive: str, files: tuple[tuple[str, str], ...]) -> None:
+    def __init__(
+        self, dataset: str, sensitive: str, network: str | tuple[tuple[str, str], ...]
+    ) -> None:
         self.data = _load(dataset).with_sensitive(sensitive)
+        if isinstance(network, str):
+            self.model = own_network(network, self.data)
+            return
         with scratch() as folder:
-            for name, content in files:
+            for name, content in network:
                 (folder / name).write_bytes(base64.b64decode(content))
             self.model = networks.load(folder, self.data.domain)
 
@@ -158,6 +166,17 @@ class Target:
             return neuron_bias(
                 self.data.domain, self.model, self.data.x[self.data.domain.comparable(self.data.x)]
             )
+
+
+def own_network(source: str, data: Dataset) -> TorchModel:
+    """A user's network for the codes of the data."""
+    model = load_model(source, data)
+    if not isinstance(model, TorchModel):
+        raise ModelError(
+            f"The neurons of {source} cannot be read. Expected a network: .onnx, .pt2, .keras, or"
+            " file.py:function that returns a torch module."
+        )
+    return model
 
 
 @lru_cache(maxsize=2)
@@ -179,8 +198,10 @@ class Task:
     @classmethod
     def of(cls, settings: Plain, inputs: Inputs) -> Task:
         dataset, name = settings["dataset"], network_of(settings["dataset"])
-        network = read_result(inputs[name], TrainedNetwork, name)
-        return cls(_target(dataset, settings["sensitive"], tuple(network.files.items())), settings)
+        network = settings.get("network")
+        if network is None:
+            network = tuple(read_result(inputs[name], TrainedNetwork, name).files.items())
+        return cls(_target(dataset, settings["sensitive"], network), settings)
 
     @property
     def data(self) -> Dataset:
@@ -197,6 +218,9 @@ class Task:
     @property
     def nobody(self) -> Rows:
         return np.empty((0, len(self.domain)), dtype=np.float32)
+
+    def accuracy(self) -> float:
+        return float((self.model.labels(self.data.x) == self.data.y).mean())
 
     def rng(self, *purpose: str) -> np.random.Generator:
         """A separate stream for every purpose, the same wherever the job runs."""
@@ -416,6 +440,7 @@ def neuron_coverage(settings: Plain, inputs: Inputs) -> NeuronCoverage:
         layers=[
             CoveredLayer(
                 name=layer.name,
+                neurons=layer.neurons,
                 biased=layer.biased.tolist(),
                 idis=covered(layer, hits),
                 non_idis=covered(layer, others),
@@ -425,4 +450,5 @@ def neuron_coverage(settings: Plain, inputs: Inputs) -> NeuronCoverage:
         ],
         idis_rows=len(hits),
         non_idis_rows=len(others),
+        accuracy=task.accuracy() if "network" in settings else None,
     )
