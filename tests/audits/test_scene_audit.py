@@ -11,6 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from math import log10
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,8 +24,10 @@ import fairprobe as fp
 from fairprobe.audits.scene_evidence import MAKING
 from fairprobe.audits.scenes import SceneAudit, _table, audit_scenes
 from fairprobe.cli import app
+from fairprobe.documents import encode
+from fairprobe.documents.base import RankTestDocument
 from fairprobe.documents.experiment import Bars, CellDocument
-from fairprobe.documents.scenes import SceneAnswers
+from fairprobe.documents.scenes import ImageQuality, QualityMeasure, SceneAnswers
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
 from fairprobe.papers.base import Plan
 from fairprobe.papers.catalogue import EXPERIMENTS, experiment
@@ -691,7 +694,30 @@ def test_the_paper_s_tables_are_made_from_a_run(whole: SceneAudit, tmp_path: Pat
     assert twelve["cityscapes", "", "all recognizers", "", "kept"].paper == pytest.approx(0.758)
     assert twelve["toys", "", "unfair", "", "kept"].mean is not None
     assert cells("table3")["toys", "", "pictures", "", "images"].mean == len(SCENES)
-    assert all(map(cells, ("table4", "table11", "figure3")))
+    assert cells("table11")
+    four = cells("table4")
+    assert four["all data sets", "", "fair", "", "labels"].mean == len(COLORS)
+    assert four["all data sets", "", "google", "", "labels"].paper == 9000
+    three = cells("figure3")
+    part = {
+        key: three["all data sets", "", "all recognizers", "a", key]
+        for key in ("gt", "mt", "both", "either", "both_share", "only_gt", "only_mt")
+    }
+    gt, mt, both, either = (part[key].mean or 0 for key in ("gt", "mt", "both", "either"))
+    assert either == gt + mt - both > 0
+    shares = [part[key].mean for key in ("both_share", "only_gt", "only_mt")]
+    assert shares == pytest.approx([both / either, (gt - both) / either, (mt - both) / either])
+    assert [part[key].paper for key in ("either", "both_share")] == [103, 0.67]
+    alone = three["all data sets", "", "all recognizers", "b", "alone"]
+    assert (alone.paper, alone.mean is not None) == (51, True)
+    hour = cells("table9")["all data sets", "all mutations", "distrofair", "", "per_hour"]
+    assert hour.paper == 460
+    assert hour.mean == pytest.approx(3600 / (each.mean or 0))
+    ranks = cells("tests")
+    (one,) = [one for one in whole.document.comparisons.ood_vs_id if one.detector == "unfair"]
+    assert ranks["toys", "usual", "unfair", "", "u"].mean == one.u
+    assert ranks["toys", "usual", "unfair", "", "log_p"].mean == pytest.approx(log10(one.p or 1))
+    assert ranks["all data sets", "clip", "all recognizers", "", "u"].paper == 448.5
     only = cells("figure2")["all data sets", "", "all recognizers", "", "only_mutants"]
     assert only.paper == pytest.approx(0.218)
     names = " ".join(EXPERIMENTS["distrofair-figure2"].document(plan, nothing).notes)
@@ -704,6 +730,45 @@ def test_the_paper_s_tables_are_made_from_a_run(whole: SceneAudit, tmp_path: Pat
         experiment("neuronfair-table4", tmp_path, runs=plan.runs)
     paths = experiment("distrofair-table6", tmp_path, runs=plan.runs).paths
     assert {path.name for path in paths} >= {"distrofair-table6.md", "distrofair-table6.csv"}
+
+
+def test_what_people_and_clip_say_stands_beside_the_paper_s_tests(
+    whole: SceneAudit, tmp_path: Path
+) -> None:
+    test = RankTestDocument(
+        first=30,
+        second=30,
+        first_mean=0.7,
+        second_mean=0.6,
+        statistic=500.0,
+        p_value=0.1,
+        superiority=0.55,
+    )
+    measure = QualityMeasure(
+        name="clip_realism", original=0.7, mutated=0.6, operators={}, test=test
+    )
+    found = msgspec.structs.replace(
+        whole.document.comparisons, quality=ImageQuality(pictures=30, measures=[measure])
+    )
+    document = msgspec.structs.replace(whole.document, comparisons=found)
+    (tmp_path / "audit.json").write_bytes(encode(document))
+    key = (whole.evidence.folder / "survey.json").read_text()
+    (tmp_path / "survey.json").write_text(key)
+    (tmp_path / "answers").mkdir()
+    lines = ["participant,picture,realism,likelihood,vehicles"]
+    for one in json.loads(key)["pictures"]:
+        score = 8 if one["operator"] == "real" else 2
+        lines.append(f"anna,{one['name']},{score},9,{one['vehicles']}")
+    (tmp_path / "answers" / "anna.csv").write_text("\n".join(lines))
+    table = EXPERIMENTS["distrofair-tests"].document(
+        Plan(runs=(f"toys={tmp_path}",)), Outcome({}, {}, {})
+    )
+    rows = {(one.sensitive, one.measure): one for one in table.cells if one.dataset != "toys"}
+    clip = {key: rows["clip", key] for key in ("mutated", "other", "u", "log_p")}
+    assert [one.mean for one in clip.values()] == [0.6, 0.7, 500, -1]
+    assert [one.paper for one in clip.values()][:3] == [0.696, 0.695, 448.5]
+    assert (rows["people", "mutated"].mean, rows["people", "other"].mean) == (2, 8)
+    assert rows["people", "u"].paper == 3791661.5
 
 
 def test_surveys_are_mixed_and_make_the_paper_s_tables(whole: SceneAudit, tmp_path: Path) -> None:

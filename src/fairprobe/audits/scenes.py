@@ -306,6 +306,7 @@ def _document(
                 name=one.name,
                 identity=one.identity,
                 remote=one.is_remote,
+                named=len(evidence.named(one.name)),
                 agreement=evidence.agreements.get(one.name),
             )
             for one in evidence.detectors

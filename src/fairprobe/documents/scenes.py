@@ -376,11 +376,15 @@ class LayoutAgreement(Document, frozen=True, kw_only=True):
 
 
 class DetectorDocument(Document, frozen=True, kw_only=True):
-    """A detector under test; `identity` names all that its answers depend on."""
+    """A detector under test; `identity` names all that its answers depend on.
+
+    `named` is the number of different classes that it named in any picture.
+    """
 
     name: str
     identity: str | None
     remote: bool
+    named: Count | None = None
     agreement: LayoutAgreement | None = None
 
 

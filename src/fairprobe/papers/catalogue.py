@@ -66,6 +66,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         figures.Figure2(),
         figures.Figure3(),
         survey_tables.Figure4(),
+        survey_tables.RankTests(),
     )
 }
 

@@ -53,10 +53,15 @@ class Evidence:
         """What a recognizer counts in the originals."""
         return {name: count_labels(found) for name, found in self.originals[detector].items()}
 
+    def named(self, detector: str) -> set[str]:
+        """The classes that a recognizer names in any picture."""
+        seen = (self.originals.get(detector, {}), self.answers.get(detector, {}))
+        return {one.label for part in seen for found in part.values() for one in found}
+
     def annotations(self) -> dict[str, Counter[str]]:
         """The annotated counts, without classes that no recognizer names in any picture."""
-        every = (*self.originals.values(), *self.answers.values())
-        named = {one.label for seen in every for found in seen.values() for one in found}
+        every = {*self.originals, *self.answers}
+        named = {label for detector in every for label in self.named(detector)}
         return {
             name: Counter({label: n for label, n in facts.counts.items() if label in named})
             for name, facts in self.facts.items()

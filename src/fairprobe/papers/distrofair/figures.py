@@ -128,11 +128,17 @@ class Figure3(SceneExperiment):
     measures = (
         Measure("gt", "(a) By the ground truth", "count"),
         Measure("mt", "(a) By the metamorphic oracle", "count"),
-        Measure("both", "By both", "count"),
-        Measure("covered", "Of the second’s violations, found by the first as well", "share"),
         Measure("mutants", "(b) In mutants", "count"),
         Measure("originals", "(b) In originals alone", "count"),
+        Measure("both", "By both", "count"),
+        Measure("either", "By either", "count"),
+        Measure("covered", "Of the second’s violations, found by the first as well", "share"),
+        Measure("both_share", "(a) Found by both, of all", "share"),
+        Measure("only_gt", "(a) Found by the ground truth only, of all", "share"),
+        Measure("only_mt", "(a) Found by the metamorphic oracle only, of all", "share"),
+        Measure("alone", "(b) Found in mutants only", "count"),
         Measure("only_mutants", "(b) Found in mutants only, of all", "share"),
+        Measure("gain", "(b) More in mutants than in originals", "share"),
     )
     remarks = (
         "(a) the first is the metamorphic oracle, the second the ground truth. (b) the first are"
@@ -140,7 +146,6 @@ class Figure3(SceneExperiment):
     )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
-        cells = []
         sums = dict.fromkeys(("gt", "mt", "both", "mutants", "originals", "shared"), 0)
         for run in read_runs(plan.runs):
             for one in run.document.comparisons.overlaps:
@@ -151,33 +156,35 @@ class Figure3(SceneExperiment):
                 sums["mutants"] += plain.mutants
                 sums["originals"] += plain.originals
                 sums["shared"] += plain.both
-        either = sums["mutants"] + sums["originals"] - sums["shared"]
-        for variant, numbers in (
-            (
-                "a",
-                {
-                    "gt": sums["gt"],
-                    "mt": sums["mt"],
-                    "both": sums["both"],
-                    "covered": _of(sums["both"], sums["gt"]),
-                },
-            ),
-            (
-                "b",
-                {
-                    "mutants": sums["mutants"],
-                    "originals": sums["originals"],
-                    "both": sums["shared"],
-                    "covered": _of(sums["shared"], sums["originals"]),
-                    "only_mutants": _of(sums["mutants"] - sums["shared"], either),
-                },
-            ),
-        ):
-            cells += [
-                Cell(DATASETS, "", RECOGNIZERS, variant, key, () if value is None else (value,))
-                for key, value in numbers.items()
-            ]
-        return cells
+        gt, mt, both, mutants, originals, shared = sums.values()
+        oracles, every = gt + mt - both, mutants + originals - shared
+        parts: dict[str, dict[str, float | None]] = {
+            "a": {
+                "gt": gt,
+                "mt": mt,
+                "both": both,
+                "either": oracles,
+                "covered": _of(both, gt),
+                "both_share": _of(both, oracles),
+                "only_gt": _of(gt - both, oracles),
+                "only_mt": _of(mt - both, oracles),
+            },
+            "b": {
+                "mutants": mutants,
+                "originals": originals,
+                "both": shared,
+                "either": every,
+                "covered": _of(shared, originals),
+                "alone": mutants - shared,
+                "only_mutants": _of(mutants - shared, every),
+                "gain": _of(mutants - originals, originals),
+            },
+        }
+        return [
+            Cell(DATASETS, "", RECOGNIZERS, variant, key, () if value is None else (value,))
+            for variant, numbers in parts.items()
+            for key, value in numbers.items()
+        ]
 
 
 def _of(some: int, whole: int) -> float | None:

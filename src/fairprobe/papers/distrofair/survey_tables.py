@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import log10
 from pathlib import Path
 from typing import ClassVar
 
 import msgspec
 
+from fairprobe.documents.base import RankTestDocument
 from fairprobe.documents.experiment import Bar, BarGroup, Bars, Figure, Measure, Provenance
 from fairprobe.documents.survey import Rating, SurveyKey, SurveyPicture
 from fairprobe.errors import DataError
@@ -22,6 +25,8 @@ from fairprobe.papers.distrofair.answers import (
     QUESTIONS,
     TOP,
     Rated,
+    ValidRatings,
+    evaluate_survey,
     rating_row,
     read_answers,
     valid_ratings,
@@ -29,9 +34,12 @@ from fairprobe.papers.distrofair.answers import (
 from fairprobe.papers.distrofair.runs import (
     DATASETS,
     MUTATIONS,
+    RECOGNIZERS,
     SceneExperiment,
+    SceneRun,
     known_dataset,
     named_folder,
+    read_runs,
 )
 from fairprobe.papers.distrofair.survey import REAL, read_key
 from fairprobe.papers.jobs import Outcome
@@ -44,6 +52,8 @@ TITLES: Mapping[str, str] = {
     EVERY: "all pictures",
     INDUCING: "error-inducing pictures",
     REAL: "real pictures",
+    "participants": "all participants",
+    "valid": "valid participants",
 }
 
 
@@ -92,15 +102,21 @@ class Table10(SurveyExperiment):
         Measure("likelihood", "Likelihood of the scene", "number", "From 0 to 10."),
         Measure("realism_ratio", "Realism, of that of real pictures", "share"),
         Measure("likelihood_ratio", "Likelihood, of that of real pictures", "share"),
+        Measure("participants", "Participants", "count", "Valid ones count vehicles well."),
     )
     remarks = (
         "Ratings of one participant or of one picture are not independent; no interval is given.",
     )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
-        rated = ratings_of(plan)
+        found = ratings_of(plan)
+        rated = [one for ratings in found for one in ratings.rated]
         datasets = sorted({picture.dataset for picture, _ in rated})
-        cells: list[Cell] = []
+        people = (
+            ("participants", sum(one.participants for one in found)),
+            ("valid", sum(len(one.valid) for one in found)),
+        )
+        cells = [Cell(DATASETS, "", kind, "", "participants", (float(n),)) for kind, n in people]
         for dataset in (*datasets, DATASETS):
             own = [one for one in rated if dataset in (one[0].dataset, DATASETS)]
             cells += self._row(dataset, own)
@@ -167,9 +183,92 @@ class Figure4(SurveyExperiment):
 
     def _scores(self, plan: Plan) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {kind: [] for kind in self.kinds}
-        for picture, one in ratings_of(plan):
-            found[REAL if picture.operator == REAL else MUTATIONS].append(one.realism)
+        for ratings in ratings_of(plan):
+            for picture, one in ratings.rated:
+                found[REAL if picture.operator == REAL else MUTATIONS].append(one.realism)
         return found
+
+
+class RankTests(SceneExperiment):
+    """RQ2 and RQ4: whether mutants can be told from other pictures."""
+
+    name = "distrofair-tests"
+    title = "DistroFair, RQ2 and RQ4: Mann–Whitney tests"
+    about = (
+        "Mutants against originals and against usual insertions, by the error rates of pictures"
+        " without the mutated class (RQ2); against originals by the realism that people give them"
+        " and by CLIP-IQA (RQ4)."
+    )
+    table = "tests"
+    titles: ClassVar[Mapping[str, str]] = {
+        **SceneExperiment.titles,
+        "originals": "originals, by errors",
+        "usual": "usual insertions, by errors",
+        "people": "originals, by people’s scores of realism",
+        "clip": "originals, by CLIP-IQA",
+    }
+    measures = (
+        Measure("mutated", "Mean of the mutants", "number"),
+        Measure("other", "Mean of the others", "number"),
+        Measure("u", "U", "number", "It grows with the numbers of pictures."),
+        Measure("log_p", "p as a power of ten", "number", "−1.3 is p = .05, 0 is p = 1."),
+    )
+    remarks = (
+        "The paper tests all services and data sets together, ours each recognizer alone. Pictures"
+        " of one scene are not independent, so p is too small in both.",
+        "The paper prints p as zero for people’s scores, which is no power of ten.",
+        "People’s scores need answers in the folder of a run, and CLIP-IQA a run with `--clip`.",
+    )
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        cells: list[Cell] = []
+
+        def add(dataset: str, row: str, method: str, *values: float | None) -> None:
+            cells.extend(
+                Cell(dataset, row, method, "", measure.key, () if value is None else (value,))
+                for measure, value in zip(self.measures, values, strict=True)
+            )
+
+        runs = read_runs(plan.runs)
+        for run in runs:
+            found = run.document.comparisons
+            # A single run is all that there is, and stands beside the paper's.
+            datasets = (run.dataset, DATASETS) if len(runs) == 1 else (run.dataset,)
+            for row, several in (("originals", found.ood_vs_original), ("usual", found.ood_vs_id)):
+                for one in several:
+                    numbers = (one.first_mean, one.second_mean, one.u, _power(one.p))
+                    add(run.dataset, row, one.detector, *numbers)
+            for row, test in _looks(run):
+                numbers = (test.second_mean, test.first_mean, test.statistic, _power(test.p_value))
+                for dataset in datasets:
+                    add(dataset, row, RECOGNIZERS, *numbers)
+        return cells
+
+    def beside(self, cell: Cell) -> Cell:
+        """The paper prints p, not its logarithm."""
+        if cell.measure != "log_p":
+            return super().beside(cell)
+        return replace(cell, paper=_power(super().beside(replace(cell, measure="p")).paper))
+
+    def printed(self) -> list[Cell]:
+        cells = super().printed()
+        powers = (replace(cell, measure="log_p") for cell in cells if cell.measure == "u")
+        return [*cells, *map(self.beside, powers)]
+
+
+def _power(p: float | None) -> float | None:
+    return log10(p) if p else None
+
+
+def _looks(run: SceneRun) -> Iterator[tuple[str, RankTestDocument]]:
+    """How originals (first) and mutants look to people, and to CLIP with the paper's prompts."""
+    quality = run.document.comparisons.quality
+    for measure in quality.measures if quality else ():
+        if measure.name == "clip_realism" and measure.test:
+            yield "clip", measure.test
+    paths = sorted((run.folder / ANSWERS).glob("*.csv"))
+    if paths:
+        yield "people", evaluate_survey(run.folder, paths).tests["realism"]
 
 
 def keys_of(plan: Plan) -> list[tuple[Path, SurveyKey]]:
@@ -189,9 +288,9 @@ def keys_of(plan: Plan) -> list[tuple[Path, SurveyKey]]:
     return found
 
 
-def ratings_of(plan: Plan) -> Rated:
-    """The answers of valid participants to all surveys."""
-    rated: Rated = []
+def ratings_of(plan: Plan) -> list[ValidRatings]:
+    """The answers of valid participants to each survey."""
+    found = []
     for folder, key in keys_of(plan):
         paths = sorted((folder / ANSWERS).glob("*.csv"))
         if not paths:
@@ -199,5 +298,5 @@ def ratings_of(plan: Plan) -> Rated:
                 f"There are no answers in {folder / ANSWERS}. Put the CSV files of the participants"
                 " there, as the survey's page gives them."
             )
-        rated += valid_ratings(key, read_answers(paths, key)).rated
-    return rated
+        found.append(valid_ratings(key, read_answers(paths, key)))
+    return found

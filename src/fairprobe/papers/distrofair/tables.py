@@ -84,18 +84,36 @@ class Table4(SceneExperiment):
 
     name = "distrofair-table4"
     title = "DistroFair, Table 4: recognizers"
-    about = "Classes that were judged of each recognizer, in any setting."
+    about = "Classes that each recognizer names, and those that were judged in any setting."
     table = "table4"
-    measures = (Measure("classes", "Classes", "count"),)
+    measures = (
+        Measure(
+            "labels",
+            "Labels",
+            "count",
+            "Of the paper's services, those that their makers say they support (Amazon: or more);"
+            " of ours, those that they named in any picture.",
+        ),
+        Measure("classes", "Classes", "count"),
+    )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
         classes: dict[str, set[str]] = {}
         for _, method, _, one in _settings(runs):
             classes.setdefault(method, set()).update(rate.label for rate in one.classes)
+        named: dict[str, int] = {}
+        for run in runs:
+            for detector in run.document.detectors:
+                if detector.named is not None:
+                    named[detector.name] = max(named.get(detector.name, 0), detector.named)
         return [
-            Cell(DATASETS, "", method, "", "classes", (float(len(labels)),))
-            for method, labels in classes.items()
+            Cell(DATASETS, "", method, "", key, (float(count),))
+            for key, counts in (
+                ("labels", named),
+                ("classes", {method: len(labels) for method, labels in classes.items()}),
+            )
+            for method, count in counts.items()
         ]
 
 
@@ -266,6 +284,7 @@ class Table9(SceneExperiment):
         Measure("images", "Pictures generated", "count"),
         Measure("seconds", "Time for all of them", "seconds"),
         Measure("seconds_each", "Time for one", "seconds"),
+        Measure("per_hour", "Pictures in an hour", "count"),
     )
     titles: ClassVar[Mapping[str, str]] = {**SceneExperiment.titles, "distrofair": "DistroFair"}
     remarks = (
@@ -292,6 +311,7 @@ class Table9(SceneExperiment):
                 ("images", float(images)),
                 ("seconds", seconds),
                 ("seconds_each", seconds / images),
+                ("per_hour", 3600 * images / seconds if seconds else 0.0),
             )
         ]
 
