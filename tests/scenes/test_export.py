@@ -66,6 +66,24 @@ def test_each_picture_says_what_was_done_to_which_scene(audit: SceneAudit, tmp_p
     }
 
 
+def test_each_picture_names_the_recognizers_that_it_makes_err(
+    audit: SceneAudit, tmp_path: Path
+) -> None:
+    document = json.loads(audit.export_coco(tmp_path / "export").read_text())
+    marked = {one["file_name"]: one["error_inducing"] for one in document["images"]}
+    (name,) = {test.detector for test in audit.tests}
+    paths = {
+        str(made.path.relative_to(audit.evidence.folder)): made.task.file.replace("/", "-")
+        for made in audit.evidence.made.values()
+    }
+    expected = {
+        paths[test.image] for one in audit.analyses if one.kind == "ood" for test in one.inducing
+    }
+    assert {file for file, names in marked.items() if names == [name]} == expected
+    assert {file for file, names in marked.items() if not names} == {*marked} - expected
+    assert 0 < len(expected) < len(marked)
+
+
 def test_masks_lie_on_the_objects_that_the_pictures_show(audit: SceneAudit, tmp_path: Path) -> None:
     """Pixels of objects that were there before are as they were, those of new objects are not."""
     path = audit.export_coco(tmp_path / "export")

@@ -103,6 +103,17 @@ class SceneAudit(AuditResult[ScenesDocument]):
         """
         return _unfair(self.evidence, self.analyses)
 
+    @property
+    def inducing(self) -> dict[str, list[str]]:
+        """The unusual pictures in which a class fails that lies above the mean, by any oracle, and
+        the recognizers that fail it.
+        """
+        found: dict[str, set[str]] = {}
+        for one in self.analyses:
+            for test in one.inducing if one.kind == "ood" else ():
+                found.setdefault(test.image, set()).add(test.detector)
+        return {image: sorted(names) for image, names in found.items()}
+
     def files(self) -> dict[str, Write]:
         """All tests one by one, what was recognized in their pictures, and the paper's tables."""
         return {
@@ -130,7 +141,7 @@ class SceneAudit(AuditResult[ScenesDocument]):
 
     def export_coco(self, folder: Path | str) -> Path:
         """Write the mutated pictures with updated annotations as COCO, to retrain a recognizer."""
-        return export_coco(self.evidence, folder)
+        return export_coco(self.evidence, folder, self.inducing)
 
     def with_command(self, command: str) -> SceneAudit:
         """The same, with the command that made it in the document."""

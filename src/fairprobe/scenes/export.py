@@ -3,13 +3,14 @@ recognizer on them (DistroFair leaves that to its users).
 
 Inserted and turned objects are added with the pixels that are visible, deleted ones are left out,
 and objects behind new ones lose the pixels that these cover. Classes keep the numbers and names
-that they have in the user's own COCO file, so that both can be trained on together.
+that they have in the user's own COCO file, so that both can be trained on together. Each picture
+names the recognizers that it makes err, since the paper proposes to train on those.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from shutil import copyfile
@@ -44,10 +45,13 @@ def instances_after(scene: Scene, mutant: Mutant) -> tuple[Instance, ...]:
     return (*left, *new)
 
 
-def export_coco(evidence: Evidence, folder: Path | str) -> Path:
+def export_coco(
+    evidence: Evidence, folder: Path | str, inducing: Mapping[str, Sequence[str]]
+) -> Path:
     """Copy the mutated pictures into `folder`/images and write `folder`/instances.json; its path.
 
-    In-painting controls and usual insertions are left out.
+    In-painting controls and usual insertions are left out. `inducing` names the recognizers that
+    err in a picture, by its path below the run's folder.
     """
     place = Path(folder)
     if (place / ANNOTATIONS).exists():
@@ -58,7 +62,8 @@ def export_coco(evidence: Evidence, folder: Path | str) -> Path:
         raise StorageError(
             f"Cannot write into {place}: {error.strerror}. Choose another folder."
         ) from error
-    return write_coco(place, _copied(evidence, place / PICTURES), evidence.scenes.categories)
+    pictures = _copied(evidence, place / PICTURES, inducing)
+    return write_coco(place, pictures, evidence.scenes.categories)
 
 
 def write_coco(
@@ -102,16 +107,17 @@ def write_coco(
 
 
 def _copied(
-    evidence: Evidence, folder: Path
+    evidence: Evidence, folder: Path, inducing: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[dict[str, Any], Size, tuple[Instance, ...]]]:
-    """Copy every mutant; its entry says what was done to which scene."""
+    """Copy every mutant; its entry says what was done to which scene, and who errs in it."""
     for made, size, found in _mutants(evidence):
         task = made.task
         name = task.file.replace("/", "-")
         with replacing(folder / name) as temporary:
             copyfile(made.path, temporary)
         done = {"scene": task.scene, "mutation": task.operator, "mutated_class": task.label}
-        yield {"file_name": name, **done}, size, found
+        errs = list(inducing.get(str(made.path.relative_to(evidence.folder)), ()))
+        yield {"file_name": name, **done, "error_inducing": errs}, size, found
 
 
 def _mutants(evidence: Evidence) -> Iterator[tuple[MadePicture, Size, tuple[Instance, ...]]]:

@@ -179,7 +179,7 @@ def _write(key: SurveyKey, shots: Sequence[bytes], folder: Path) -> Path:
 
 def _candidates(audit: SceneAudit) -> list[Candidate]:
     evidence = audit.evidence
-    inducing = {test.image for one in audit.analyses if one.kind == "ood" for test in one.inducing}
+    inducing = audit.inducing
     candidates = []
     for path, made in sorted(evidence.pictures().items()):
         task = made.task
