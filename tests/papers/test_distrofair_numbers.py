@@ -11,7 +11,7 @@ import pytest
 
 from fairprobe.papers import paper
 from fairprobe.papers.catalogue import EXPERIMENTS
-from fairprobe.papers.distrofair.runs import SceneExperiment
+from fairprobe.papers.distrofair.runs import SceneExperiment, known_dataset
 from fairprobe.papers.distrofair.survey_tables import RankTests
 from tests.helpers import assets
 
@@ -123,6 +123,19 @@ def test_every_number_of_distrofair_is_the_transcript_s_at_its_place() -> None:
     assert packaged.keys() == expected.keys()
     for place, value in packaged.items():
         assert value == pytest.approx(expected[place], rel=1e-9), place
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        *((name, "coco") for name in ("coco", "COCO", "MS-COCO", "mscoco", "ms_coco 2017")),
+        *((name, "coco") for name in ("coco-val2017", "COCO 2014 train", "Microsoft COCO")),
+        *((name, "cityscapes") for name in ("Cityscapes", "CityScapes", "cityscapes-bremen")),
+        *((name, name) for name in ("cocoa-farm", "my coco", "coconuts", "cityscapes-c", "camvid")),
+    ],
+)
+def test_only_the_paper_s_data_sets_are_taken_for_them(name: str, known: str) -> None:
+    assert known_dataset(name) == known
 
 
 def test_every_number_of_the_package_is_shown() -> None:

@@ -4,6 +4,7 @@ paper's numbers.
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,11 @@ from fairprobe.papers.tables import Cell
 
 DATASETS, MUTATIONS, RECOGNIZERS = "all data sets", "all mutations", "all recognizers"
 PAPER = {DATASETS: "all", MUTATIONS: "all", RECOGNIZERS: "all"}  # as the paper's numbers name them
-KNOWN = ("coco", "cityscapes")  # data sets of the paper
+# How the data sets of the paper are spelled, in small letters and without signs between them.
+KNOWN = {
+    "coco": re.compile(r"(ms|microsoft)?coco(train|val|test)?(14|17|2014|2017)?(train|val|test)?"),
+    "cityscapes": re.compile(r"cityscapes?(dataset)?(train|val|test)?(bremen)?"),
+}
 NOTHING = "–"  # where the runs, or they and the paper, have no number
 ORDER = ("insert", "delete", "rotate", MUTATIONS)
 TITLES = {
@@ -48,8 +53,8 @@ class SceneRun:
 
 
 def read_runs(named: Iterable[str]) -> list[SceneRun]:
-    """The runs of these folders; each is FOLDER, or NAME=FOLDER to name its data set. A name with
-    "coco" or "cityscapes" in it stands for the paper's data set.
+    """The runs of these folders; each is FOLDER, or NAME=FOLDER to name its data set. "MS-COCO",
+    "coco_val2017" or "Cityscapes" is the paper's data set, "cocoa farm" another.
     """
     runs: list[SceneRun] = []
     for text in named:
@@ -205,7 +210,8 @@ def _whole(ours: Sequence[Cell], others: Sequence[Cell]) -> list[Cell]:
 
 def known_dataset(name: str) -> str:
     """The paper's name of a data set, where it is one of the paper's."""
-    return next((one for one in KNOWN if one in name.casefold()), name)
+    plain = re.sub(r"[\W_]+", "", name.casefold())
+    return next((one for one, spelling in KNOWN.items() if spelling.fullmatch(plain)), name)
 
 
 def _named(name: str, total: str) -> str:
