@@ -42,12 +42,24 @@ def test_the_most_similar_people_of_other_groups_with_other_labels_come_first() 
     assert len(everybody) == len(set(everybody))  # nobody is in two pairs
 
 
+def test_as_printed_people_of_one_group_are_compared_too_in_all_their_attributes() -> None:
+    first, second = opposite_labels(data(), 2, as_printed=True)
+    assert {first.row, first.other} == {0, 4}
+    assert first.cosine == pytest.approx(1)
+    (ours, *_), z = opposite_labels(data()), data().x - data().x.mean(axis=0)
+    z /= data().x.std(axis=0)
+    one, other = z[[second.row, second.other]]
+    assert second.cosine == pytest.approx(one @ other / np.sqrt((one @ one) * (other @ other)))
+    assert {second.row, second.other} != {ours.row, ours.other}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["datasets", "german", "--groups"], "True base rates by gender"),
         (["datasets", "groups", "german", "--sensitive", "age"], "True base rates by age"),
         (["similar", "german", "--sensitive", "gender", "--pairs", "1"], "Pair 1: cosine 0."),
+        (["similar", "german", "--sensitive", "age", "--pairs", "1", "--as-printed"], "cosine 0."),
     ],
 )
 def test_the_commands_show_them(words: list[str], said: str) -> None:

@@ -102,6 +102,16 @@ def similar(
     sensitive: Annotated[str, typer.Option(help="Sensitive attributes, separated by commas.")],
     how: TableOptions,
     pairs: Annotated[int, typer.Option(help="How many pairs to show.")] = 3,
+    as_printed: Annotated[
+        bool,
+        typer.Option(
+            "--as-printed",
+            help=(
+                "As in the IIFR paper: people of any groups, alike in all attributes, also the"
+                " sensitive ones; adult, compas and german in its coding (one-hot)."
+            ),
+        ),
+    ] = False,
     most: Annotated[int, typer.Option(help="Compare this many people at most.")] = 20_000,
     seed: Seed = 0,
 ) -> None:
@@ -116,11 +126,14 @@ def similar(
     """
     with report_errors():
         from fairprobe.audits.similar import opposite_labels
+        from fairprobe.datasets.iifr import LOADERS, load_iifr
         from fairprobe.present.data_tables import similar_tables
 
         named = how.of(table, sensitive)
-        data = named.open().with_sensitive(named.names)
-        output.print(similar_tables(data, opposite_labels(data, pairs, most=most, seed=seed)))
+        opened = load_iifr(table) if as_printed and table in LOADERS else named.open()
+        data = opened.with_sensitive(named.names)
+        found = opposite_labels(data, pairs, as_printed=as_printed, most=most, seed=seed)
+        output.print(similar_tables(data, found))
 
 
 @app.command("domain")
