@@ -274,12 +274,11 @@ def paper_row(entry: dict[str, Any]) -> list[str]:
     result = entry.get("result")
     code = [f"`{each.removeprefix('fairprobe.')}`" for each in entry["code"]]
     shown = f"[{name}]({result})" if result else name
-    how = [f"**{entry['status']}**" + (f": {note}" if note else "")]
     return [
         shown,
-        entry["about"],
+        escape(entry["about"]),
         "<br>".join([*code, *([f"`{run}`"] if run else [])]),
-        *how,
+        f"**{entry['status']}**" + (f": {escape(note)}" if note else ""),
     ]
 
 

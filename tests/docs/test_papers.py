@@ -4,20 +4,33 @@ something.
 
 from __future__ import annotations
 
+import re
+import shlex
 import tomllib
 from collections import Counter
 from importlib import import_module
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+import typer
 
 from docs import hooks
+from fairprobe.datasets import catalogue
+from fairprobe.errors import InputError
+from fairprobe.interpret.excitement import OverMaps
+from fairprobe.papers.base import Plan
 from fairprobe.papers.catalogue import EXPERIMENTS
+from fairprobe.repairs.catalogue import any_repair_named
+from fairprobe.scenes.plan import Variant
+from fairprobe.search.budget import Budget
+from fairprobe.search.catalogue import check_method
+from fairprobe.search.settings import parsed, with_settings
 from tests.docs.pages import DOCS
-from tests.docs.test_pages import check_commands
+from tests.docs.test_pages import commands
 
 PAPERS = sorted((DOCS / "papers").glob("*.toml"))
 KINDS = {"algorithms": "Algorithm", "equations": "Equation", "tables": "Table", "figures": "Figure"}
+SENSITIVE = {each.name: each.protected for each in catalogue()}
 ROMAN = {"I": 1, "II": 2}
 
 
@@ -56,6 +69,125 @@ def test_every_numbered_part_has_one_entry(name: str) -> None:
     assert Counter((kind, ROMAN.get(n) or int(n)) for kind, n in words) == wanted
 
 
+# -- commands and notes ----------------------------------------------------------------------------
+
+
+def check_command(line: str) -> None:
+    """Raise if the command line does not accept this, or if it names a method, variant, setting,
+    repair, experiment, data set or attribute that does not exist.
+    """
+    program, name, *words = shlex.split(line)
+    assert program == "fairprobe"
+    if name == "datasets":
+        named = [word for word in words if not word.startswith("-") and word != "groups"]
+        assert {*named} <= {*SENSITIVE}, line
+        words = []
+    given = commands()[name].make_context(name, words).params
+    if name in ("audit", "similar"):
+        sensitive = SENSITIVE[given.get("dataset") or given["table"]]
+        assert {*given["sensitive"].split(",")} <= {*sensitive}, line
+    if name == "audit":
+        check_audit(given)
+    elif name == "experiment":
+        experiment, options = EXPERIMENTS[given["name"]], parsed(given["set_"] or [])
+        assert options.keys() <= experiment.options.keys(), line
+        if options:
+            experiment.stages(Plan(scale=given["scale"], options=options))
+    elif name == "repair":
+        any_repair_named(given["with_"])
+    elif name == "scenes":
+        assert given["variant"] in get_args(Variant), line
+    elif name == "insidebias":
+        assert given["over_maps"] in get_args(OverMaps), line
+
+
+def check_audit(given: dict[str, Any]) -> None:
+    if given["method"] != "auto":
+        check_method(given["method"], given["variant"])
+    if given["set_"]:
+        with_settings(given["method"], parsed(given["set_"]), Budget())
+    Budget(seeds_by=given["seeds_by"])
+    assert given["counterparts"] in ("twins", "bare")
+    assert given["pairs"] in ("all", "single")
+
+
+def check_note(note: str, run: str) -> None:
+    """Commands and options of a note stand between backticks; options are those of the entry's own
+    command, which accepts them. Links lead to pages.
+    """
+    for code in re.findall("`([^`]*)`", note):
+        if code.startswith("fairprobe "):
+            check_command(code)
+        elif re.fullmatch("--[a-z-]+", code):
+            name = run.split()[1]
+            assert code in {each for option in commands()[name].params for each in option.opts}
+        elif code.startswith("--"):
+            check_command(f"{run} {code}")
+    plain = re.sub("`[^`]*`", "", note)
+    assert "--" not in plain, "an option stands between backticks"
+    for page in re.findall(r"[\w./-]+\.md\b", plain):
+        assert f"]({page})" in note, "a page is a link"
+        assert (DOCS / page).is_file(), page
+
+
+REFUSALS = (  # the last one is click's root of errors, which typer carries
+    AssertionError,
+    KeyError,
+    InputError,
+    typer.BadParameter.__mro__[2],
+)
+RIGHT = "fairprobe audit adult --sensitive gender --method neuronfair"
+WRONG_COMMANDS = [
+    f"{RIGHT} --set nonsense=1",
+    f"{RIGHT} --set p_r=many",
+    f"{RIGHT} --variant papr",
+    f"{RIGHT} --seeds-by row",
+    f"{RIGHT} --counterparts bar",
+    f"{RIGHT} --nonsense",
+    f"{RIGHT} --set",
+    "fairprobe audit adult --sensitive gender --method neuronfir",
+    "fairprobe audit adullt --sensitive gender",
+    "fairprobe audit adult --sensitive gendr",
+    "fairprobe audit adult",
+    "fairprobe similar german --sensitive race",
+    "fairprobe datasets groups germn",
+    "fairprobe experiment neuronfair-table10 --set trank=vgg16",
+    "fairprobe experiment neuronfair-table10 --set trunk=vgg61",
+    "fairprobe experiment neuronfair-table99",
+    "fairprobe experiment insidebias-mnist --set digits=x",
+    "fairprobe repair run --with iffr",
+    "fairprobe scenes photos --annotations a.json --detector d.onnx --out run --variant papr",
+    "fairprobe insidebias --model a.py:b --groups faces --over-maps maximal",
+    "fairprobe insidebias --model a.py:b --groups faces --tau 2",
+    "fairprobe audits adult",
+]
+
+
+@pytest.mark.parametrize("line", WRONG_COMMANDS)
+def test_a_wrong_name_in_a_command_is_noticed(line: str) -> None:
+    check_command(RIGHT)
+    with pytest.raises(REFUSALS):
+        check_command(line)
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "See results/nowhere.md.",
+        "See [there](results/nowhere.md).",
+        "See results/neuronfair-table4.md.",
+        "Try --variant paper.",
+        "Try `--variant papr`.",
+        "Try `--nonsense`.",
+        "Try `fairprobe audit adullt --sensitive gender`.",
+    ],
+)
+def test_a_wrong_note_is_noticed(note: str) -> None:
+    check_note("See [there](results/neuronfair-table4.md); `--variant paper`, `--set`.", RIGHT)
+    with pytest.raises(REFUSALS):
+        check_note(note, RIGHT)
+
+
 @pytest.mark.parametrize("entry", entries())
 def test_every_entry_points_to_something(entry: dict[str, Any]) -> None:
     assert set(entry) <= {"item", "about", "code", "run", "status", "note", "result"}
@@ -66,10 +198,9 @@ def test_every_entry_points_to_something(entry: dict[str, Any]) -> None:
         for name in names.split("."):
             value = getattr(value, name)
     run = entry.get("run", "")
-    check_commands(run)
-    words = run.split()
-    if words[1:2] == ["experiment"]:
-        assert words[2] in EXPERIMENTS
+    if run:
+        check_command(run)
+    check_note(entry.get("note", ""), run)
     if entry["status"] == "not possible":
         assert entry["note"], "say why"
     else:
