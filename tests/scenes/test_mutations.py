@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ from fairprobe.arrays import Mask
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
 from fairprobe.papers.distrofair.drawn import HEIGHTS, DrawnScene, draw_scene
 from fairprobe.scenes import deletion, insertion, rotation
-from fairprobe.scenes.cutouts import Cutout, Light, cutouts_in, cutouts_of
+from fairprobe.scenes.cutouts import Cutout, Light, SceneCutouts, cutouts_in, cutouts_of
 from fairprobe.scenes.deletion import control, delete, grown_mask
 from fairprobe.scenes.geometry import angular_distance, is_isolated, is_single, orientation
 from fairprobe.scenes.inpainting import Inpainter, Remembering, inpainter
 from fairprobe.scenes.insertion import VEHICLE_GROUND, insert
 from fairprobe.scenes.labels import GROUND, VEHICLES
-from fairprobe.scenes.perspective import perspective_of
+from fairprobe.scenes.perspective import Views, perspective_of
 from fairprobe.scenes.rotation import MOST, RotationSettings, rotate, turn
 from fairprobe.scenes.scene import GivenScenes, Instance, Mutant, Picture, Scene, Skipped
 
@@ -121,6 +122,59 @@ def test_an_object_with_another_before_it_and_one_at_the_border_do_not_count() -
     assert (
         perspective_of(plain_scene(hidden, before, cut_off)).source == "one object and the horizon"
     )
+
+
+def street(name: str, *rows: int, slope: float = 0.6, horizon: int = 40) -> Scene:
+    """Persons with their feet in these rows, seen by one camera."""
+    persons = []
+    for at, row in enumerate(rows):
+        tall = round(slope * (row - horizon))
+        persons.append(
+            block("person", 10 + 30 * at, row + 1 - tall, 10 + 30 * at + tall // 3, row + 1)
+        )
+    return replace(plain_scene(*persons), name=name)
+
+
+def test_an_object_that_is_partly_hidden_is_at_least_as_tall_as_what_is_visible() -> None:
+    low = plain_scene(block("car", 100, 41, 160, 101))  # cut off by the border on the right
+    found = perspective_of(low)
+    assert perspective_of(plain_scene()).height(100) < 48
+    assert found.height(100) >= 60 / 1.25
+    small = plain_scene(block("car", 150, 91, 160, 101))
+    assert perspective_of(small) == perspective_of(plain_scene())
+
+
+def test_a_picture_without_objects_of_its_own_borrows_the_line_of_similar_ones() -> None:
+    first = [street(f"a{at}", 60 + 3 * at, 80, 110) for at in range(6)]
+    second = [street(f"b{at}", 70 + at, 90, 110, slope=0.3, horizon=20) for at in range(6)]
+    views = Views.of(GivenScenes([*first, *second]))
+    for name, slope, horizon in (("a9", 0.6, 40), ("b9", 0.3, 20)):
+        line, doubt = views.line(street(name))
+        assert (line.source, doubt) == ("similar scenes", "")
+        assert line.height(100) == pytest.approx(slope * (100 - horizon), rel=0.05)
+
+
+def test_pictures_that_do_not_agree_lend_each_other_nothing() -> None:
+    cameras = [(0.3, 20), (0.9, 50), (0.4, 55), (1.3, 52), (0.25, 10), (0.8, 30), (1.2, 56)]
+    scenes = [
+        street(f"a{at}", 70, 90, 110, slope=slope, horizon=horizon)
+        for at, (slope, horizon) in enumerate(cameras)
+    ]
+    assert Views.of(GivenScenes(scenes)).line(street("a9"))[0].source == "default"
+    assert Views.of(GivenScenes(scenes[:1])).line(street("a9"))[0].source == "default"
+
+
+def test_a_picture_whose_objects_contradict_the_line_is_skipped() -> None:
+    scenes = [street(f"a{at}", 60 + 3 * at, 80, 110) for at in range(6)]
+    odd = replace(plain_scene(block("person", 20, 71, 24, 81)), name="a9")  # 10 pixels, not 24
+    views = Views.of(GivenScenes([*scenes, odd]))
+    found = insert(odd, "person", 1, SceneCutouts(CUTOUTS, views), rng=rng())
+    assert isinstance(found, Skipped)
+    assert "row 80 would be 24 pixels tall, and 10 are annotated" in found.reason
+    paper = insert(
+        odd, "person", 1, SceneCutouts(CUTOUTS, views), rng=rng(), settings=insertion.PAPER
+    )
+    assert not isinstance(paper, Skipped) or "annotated" not in paper.reason
 
 
 # -- insertion -------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
 from fairprobe.scenes.cutouts import (
     PAPER,
     CutoutSettings,
+    SceneCutouts,
     cutouts_in,
     cutouts_of,
     unused_cutouts,
@@ -30,6 +31,7 @@ from fairprobe.scenes.evidence import Evidence, Seen
 from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.mutants import Craft, SkippedTask, Studio, make_mutants, read_mutant
 from fairprobe.scenes.oracles import Test
+from fairprobe.scenes.perspective import Views
 from fairprobe.scenes.plan import SceneFacts, Settings, find_usual, plan_tasks
 from fairprobe.scenes.queries import Failure, RequestCap, query
 from fairprobe.scenes.scene import Picture, Scenes
@@ -226,6 +228,8 @@ def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
         if cuts_out:
             kept = PAPER if settings.variant == "paper" else CutoutSettings()
             evidence.cutouts = cutouts_of(evidence.scenes, labels, kept)
+        else:
+            evidence.cutouts = SceneCutouts(evidence.cutouts, Views.of(evidence.scenes))
         missing = [label for label in labels if not evidence.cutouts.get(label)]
         if missing:
             why = "there is no whole object to cut out" if cuts_out else "there are no cut-outs"
@@ -274,6 +278,8 @@ def _fingerprint(evidence: Evidence) -> str:
     method, _, path = settings.inpainting.partition(":")
     if method == "lama":
         digest.update(Path(path).read_bytes())
+    if isinstance(evidence.cutouts, SceneCutouts):
+        digest.update(repr(sorted(evidence.cutouts.views.sights.items())).encode())
     for label, several in sorted(evidence.cutouts.items()):
         for one in several:
             facts = (label, one.image.shape, one.light, one.side, one.place, one.ground)

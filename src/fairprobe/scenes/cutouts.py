@@ -26,7 +26,7 @@ from fairprobe.scenes.geometry import (
     touches_border,
 )
 from fairprobe.scenes.labels import GROUND, common
-from fairprobe.scenes.perspective import RELATIVE_HEIGHTS, TWO_WHEELERS, perspective_of
+from fairprobe.scenes.perspective import RELATIVE_HEIGHTS, TWO_WHEELERS, Views, perspective_of
 from fairprobe.scenes.scene import Box, Instance, Picture, Scene, Scenes
 
 BELOW = 4  # rows below an object in which its ground is seen
@@ -57,9 +57,11 @@ class CutoutSettings:
     """Whether it must not adjoin other objects."""
     same: float = 0.95
     """The correlation of colors from which two cut-outs show the same object."""
+    shares_views: bool = True
+    """Whether the perspective is that of similar scenes, too."""
 
 
-PAPER = CutoutSettings(isolated=False, same=1.1)
+PAPER = CutoutSettings(isolated=False, same=1.1, shares_views=False)
 
 
 @dataclass(frozen=True)
@@ -129,24 +131,38 @@ class Cutout:
 
 
 Cutouts = Mapping[str, tuple[Cutout, ...]]
+
+
+class SceneCutouts(dict[str, tuple[Cutout, ...]]):
+    """Cut-outs, and what the scenes of the run say about height by row."""
+
+    def __init__(self, cutouts: Cutouts, views: Views) -> None:
+        super().__init__(cutouts)
+        self.views = views
+
+    def __reduce__(self) -> tuple[type[SceneCutouts], tuple[Cutouts, Views]]:
+        return SceneCutouts, (dict(self), self.views)
+
+
 DEFAULTS = CutoutSettings()
 
 
 def cutouts_of(
     scenes: Scenes, labels: Iterable[str], settings: CutoutSettings = DEFAULTS
-) -> dict[str, tuple[Cutout, ...]]:
+) -> SceneCutouts:
     """The whole, unobstructed and large enough objects of these classes.
 
     Scenes that cannot be read are ignored here; they are reported where they are mutated.
     """
     wanted = {common(label) for label in labels}
     found: dict[str, list[Cutout]] = {label: [] for label in sorted(wanted)}
+    views = Views.of(scenes)
     for name in scenes.names:
         try:
             scene = scenes.read(name)
         except (DataError, StorageError):
             continue
-        fit = perspective_of(scene)
+        fit = views.line(scene)[0] if settings.shares_views else perspective_of(scene)
         for instance in scene.instances:
             label = instance.label
             if label in wanted and _is_good(scene, instance, settings):
@@ -157,7 +173,7 @@ def cutouts_of(
                     found[label].append(cut_out(scene, instance))
         for label, taken in found.items():
             found[label] = _different(taken, settings)
-    return {label: tuple(taken) for label, taken in found.items()}
+    return SceneCutouts({label: tuple(taken) for label, taken in found.items()}, views)
 
 
 def _different(cutouts: Sequence[Cutout], settings: CutoutSettings) -> list[Cutout]:

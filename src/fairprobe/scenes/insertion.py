@@ -9,6 +9,8 @@ ground of its artifact. Deliberate deviations, for plausible pictures and meanin
 - Cut-outs from pictures with similar light are preferred. Brightness and contrast are moved from
   those of the place where the object was seen to those of its new place.
 - An object is put on the kind of ground on which it was seen, if there is room.
+- Height by row is learned from similar scenes, too; a picture whose own objects contradict it is
+  skipped.
 - None is enlarged by more than a sixth or shrunk below two fifths, and none is shown twice in a
   picture. None is mirrored, which would mirror text; each stays on its side of the road instead,
   since it was seen from there.
@@ -17,7 +19,7 @@ ground of its artifact. Deliberate deviations, for plausible pictures and meanin
 
 `PAPER` switches these off. As printed, nothing is put behind an existing object (RQ5): a place
 with a nearer one before it is refused; there is no shadow (section 6); what stands farther away may
-be covered (RQ6); and light, sides, poles and signs do not matter.
+be covered (RQ6); and light, sides, poles, signs and other scenes do not matter.
 
 `control` pastes objects back in their own places, in the same way. It separates the errors caused
 by pasting from those caused by what was inserted; it is not in the paper.
@@ -39,6 +41,7 @@ from fairprobe.scenes.cutouts import (
     ANY_SIDE,
     Cutout,
     Cutouts,
+    SceneCutouts,
     cut_out,
     light_at,
     light_of,
@@ -59,6 +62,7 @@ from fairprobe.scenes.perspective import (
     RELATIVE_HEIGHTS,
     SMALLEST,
     Perspective,
+    Views,
     perspective_of,
 )
 from fairprobe.scenes.scene import Box, Instance, Mutant, Picture, Scene, Skipped
@@ -106,6 +110,10 @@ class InsertionSettings:
     """Whether poles, signs and what is unlabelled may stand in front of it."""
     repeats: bool = False
     """Whether a picture may show one cut-out twice."""
+    shares_views: bool = True
+    """Whether height by row is learned from similar scenes, too, and a picture whose own objects
+    contradict it is skipped.
+    """
 
 
 @dataclass(frozen=True)
@@ -134,6 +142,7 @@ PAPER = InsertionSettings(
     keeps_side=False,
     behind_uprights=False,
     repeats=True,
+    shares_views=False,
 )
 
 
@@ -156,7 +165,13 @@ def insert(
         )
     if not cutouts.get(label):
         return Skipped(scene.name, "insert", label, f"There is no cut-out of a {label}.")
-    chooser = _Places(scene, label, perspective_of(scene), settings)
+    line, doubt = perspective_of(scene), ""
+    if settings.shares_views:
+        views = cutouts.views if isinstance(cutouts, SceneCutouts) else Views({})
+        line, doubt = views.line(scene)
+    if doubt:
+        return Skipped(scene.name, "insert", label, doubt)
+    chooser = _Places(scene, label, line, settings)
     placed: list[_Placed] = []
     for _ in range(count):
         fitting = _fitting(scene, cutouts[label], placed, settings)
