@@ -19,7 +19,7 @@ from fairprobe.arrays import Mask
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
 from fairprobe.papers.distrofair.drawn import HEIGHTS, DrawnScene, draw_scene
 from fairprobe.scenes import deletion, insertion, rotation
-from fairprobe.scenes.cutouts import Cutout, Light, SceneCutouts, cutouts_in, cutouts_of
+from fairprobe.scenes.cutouts import Cutout, Light, SceneCutouts, cut_out, cutouts_in, cutouts_of
 from fairprobe.scenes.deletion import control, delete, grown_mask
 from fairprobe.scenes.geometry import angular_distance, is_isolated, is_single, orientation
 from fairprobe.scenes.inpainting import Inpainter, Remembering, inpainter
@@ -89,8 +89,7 @@ def test_the_line_goes_through_two_objects() -> None:
 
 def test_one_wrong_object_does_not_move_the_line() -> None:
     right = [
-        block("person", 5 + 30 * at, 60 + 10 * at - (20 + 6 * at) + 1, 12 + 30 * at, 61 + 10 * at)
-        for at in range(5)
+        block("person", 5 + 30 * at, 41 + 4 * at, 12 + 32 * at, 61 + 10 * at) for at in range(5)
     ]
     wrong = block("car", 148, 80, 158, 86)
     assert perspective_of(plain_scene(*right, wrong)).slope == pytest.approx(0.6, rel=0.02)
@@ -347,6 +346,82 @@ def test_two_persons_under_one_mask_are_no_cut_out() -> None:
         Instance("person", (60, 50, 100, 90), pair), block("person", 20, 46, 32, 86)
     )
     assert [one.size[1] for one in cutouts_of(GivenScenes([scene]), ["person"])["person"]] == [10]
+
+
+def car_shape(high: int = 40, wide: int = 60) -> Mask:
+    """A car whose roof is shorter than it is long."""
+    mask = np.ones((high, wide), dtype=bool)
+    mask[: high // 3, : wide // 6] = mask[: high // 3, -wide // 6 :] = False
+    mask[-high // 8 :, : wide // 10] = False
+    return mask
+
+
+@pytest.mark.parametrize("apart", [30, 40, 50])
+def test_two_cars_that_overlap_are_not_one(apart: int) -> None:
+    both = np.zeros((40, 60 + apart), dtype=bool)
+    both[:, :60] |= car_shape()
+    both[:, apart:] |= car_shape()
+    assert is_single(Instance.of("car", car_shape()))
+    assert not is_single(Instance.of("car", both))
+
+
+@pytest.mark.parametrize(("scale", "out", "up"), [(0.5, 12, 8), (0.6, 8, 14), (0.7, 20, 12)])
+def test_a_far_car_that_sticks_out_behind_a_near_one_makes_two(
+    scale: float, out: int, up: int
+) -> None:
+    both, far = np.zeros((80, 140), dtype=bool), car_shape(int(40 * scale), int(60 * scale))
+    both[40:80, 60:120] |= car_shape()
+    top = 80 - far.shape[0] - up
+    both[top : top + far.shape[0], 60 - out : 60 - out + far.shape[1]] |= far
+    assert not is_single(Instance.of("car", both))
+
+
+def test_a_person_without_a_torso_or_too_thin_is_not_whole() -> None:
+    whole = np.ones((60, 18), dtype=bool)
+    hollow, thin = whole.copy(), whole[:, :12]
+    hollow[5:40, 4:] = False
+    hollow[36:40] = True
+    assert is_single(Instance.of("person", whole))
+    assert not is_single(Instance.of("person", hollow))
+    assert not is_single(Instance.of("person", thin))
+
+
+def test_a_car_that_stands_in_two_frames_is_cut_out_once_though_it_looks_a_little_different() -> (
+    None
+):
+    texture = rng(7).integers(0, 255, (30, 40, 3), dtype=np.uint8)
+    texture = ndimage.zoom(texture[::6, ::8], (6, 8, 1), order=1)
+
+    def frame(name: str, left: int, noise: int) -> Scene:
+        scene = plain_scene(block("car", left, 60, left + 40, 90))
+        shown = texture.astype(np.int64) + rng(noise).integers(-75, 76, texture.shape)
+        scene.image[60:90, left : left + 40] = np.clip(shown, 0, 255)
+        return replace(scene, name=name)
+
+    first, second, moved = frame("a", 50, 1), frame("b", 53, 2), frame("c", 100, 3)
+    one, two, three = (cut_out(each, each.instances[0]) for each in (first, second, moved))
+    assert 0.8 < one.thumbnail() @ two.thumbnail() < 0.95
+    assert 0.8 < one.thumbnail() @ three.thumbnail() < 0.95
+    assert len(cutouts_of(GivenScenes([first, second]), ["car"])["car"]) == 1
+    assert len(cutouts_of(GivenScenes([first, moved]), ["car"])["car"]) == 2
+
+
+def test_cut_outs_are_drawn_evenly_whatever_their_size() -> None:
+    scene = plain_scene(block("person", 40, 81, 48, 105), block("person", 100, 61, 105, 76))
+    large, small = (
+        Cutout(
+            "person", np.full((tall, tall // 3, 3), 90, np.uint8),
+            np.full((tall, tall // 3), 255, np.uint8), 120.0, 0.5, f"of {tall}",
+            Light((120.0, 120.0, 120.0), None),
+        )
+        for tall in (25, 10)
+    )  # fmt: skip
+    drawn = [
+        insert(scene, "person", 1, {"person": (large, small)}, rng=rng(at)) for at in range(60)
+    ]
+    larger = [one.sources == ("of 25",) for one in drawn if isinstance(one, Mutant)]
+    assert len(larger) > 50
+    assert 0.35 < np.mean(larger) < 0.65
 
 
 def test_given_pictures_with_transparency_are_cut_outs(tmp_path: Path) -> None:
@@ -710,6 +785,31 @@ def test_two_objects_under_one_mask_are_not_turned() -> None:
     scene = plain_scene(Instance("person", (50, 45, 110, 105), pair))
     assert not is_single(scene.instances[0])
     assert isinstance(_rotated(scene, "person"), Skipped)
+
+
+def test_nothing_is_turned_over_a_nearer_pole_or_next_to_another_object() -> None:
+    car = block("car", 50, 40, 110, 95)
+    scene = plain_scene(car)
+    usual: dict[str, Any] = {"inpainter": inpainter("telea"), "is_unusual": lambda _: True}
+    assert isinstance(rotate(scene, "car", rng=rng(), **usual), Mutant)
+    beside = plain_scene(car, block("person", 111, 50, 125, 94))
+    assert isinstance(rotate(beside, "car", rng=rng(), **usual), Skipped)
+    stuff = scene.stuff.copy()
+    stuff[10:110, 114:117] = 2
+    behind_pole = replace(scene, stuff=stuff, stuff_names=("unknown", "road", "pole"))
+    for seed in range(5):
+        turned = rotate(behind_pole, "car", rng=rng(seed), **usual)
+        if isinstance(turned, Mutant):
+            assert np.array_equal(turned.image[10:110, 114:117], scene.image[10:110, 114:117])
+
+
+def test_a_hole_that_is_too_large_to_paint_is_skipped_unless_as_in_the_paper() -> None:
+    scene = plain_scene(block("car", 50, 50, 100, 90))
+    found = delete(scene, "car", inpainter=inpainter("telea"))
+    assert isinstance(found, Skipped)
+    assert "convincing up to 7.5%" in found.reason
+    paper = delete(scene, "car", inpainter=inpainter("telea"), settings=deletion.PAPER)
+    assert isinstance(paper, Mutant)
 
 
 def test_the_same_seed_rotates_the_same() -> None:

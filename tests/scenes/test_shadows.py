@@ -39,4 +39,14 @@ def test_an_inserted_vehicle_has_a_darker_shadow_than_a_person() -> None:
 def test_more_is_painted_at_the_foot_of_a_deleted_vehicle() -> None:
     car, person = street("one", "car"), street("two", "person")
     assert grown_mask(car, car.instances).sum() > grown_mask(person, person.instances).sum()
-    assert not grown_mask(car, car.instances)[150 + 10 :].any()
+    assert not grown_mask(car, car.instances)[150 + 12 :].any()
+
+
+def test_the_shadow_below_the_higher_end_of_a_deleted_vehicle_is_painted_too() -> None:
+    scene = street("one", "car")
+    slanted = scene.instances[0].mask.copy()
+    for column in range(50):
+        slanted[60 - column // 2 :, column] = False  # the outline rises to the right
+    hole = grown_mask(scene, (Instance("car", (120, 90, 170, 150), slanted),))
+    for column in range(5, 45):
+        assert hole[150 - column // 2 + np.arange(12), 120 + column].all()

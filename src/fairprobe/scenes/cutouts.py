@@ -36,6 +36,8 @@ MIDDLE_LIGHT = 110.0  # of 255: assumed for given PNGs
 TRIMMED = 1  # pixels removed all around: the outline of an annotation shows some background
 TRIM_FROM = 30  # pixels of height
 THUMBNAIL = 12  # pixels a side: the size at which two cut-outs are compared
+# Also the same: a lower correlation, at about the same place and size, in about the same color.
+SAME_PLACE, SAME_SIZE, SAME_COLOR, LESS_SAME = 0.5, 1.25, 20.0, 0.8  # widths, ratio, levels
 FEATURELESS = 1.0  # levels: an object of one color is not recognized again
 LENS = 0.6  # pixels by which a photograph is blurred; a smaller copy of an object is less
 FLATTEST = 1.0  # levels: the least contrast of surroundings
@@ -182,10 +184,28 @@ def _different(cutouts: Sequence[Cutout], settings: CutoutSettings) -> list[Cuto
     known = np.zeros((0, 3 * THUMBNAIL**2))
     for one in sorted(cutouts, key=lambda one: one.size[0], reverse=True):
         values = one.thumbnail()
-        if len(kept) < settings.most and not (known @ values >= settings.same).any():
+        alike = known @ values
+        again = alike >= settings.same
+        if settings.same < 1:
+            again |= (alike >= LESS_SAME) & np.array([_is_beside(one, two) for two in kept], bool)
+        if len(kept) < settings.most and not again.any():
             kept.append(one)
             known = np.vstack([known, values])
     return kept
+
+
+def _is_beside(one: Cutout, other: Cutout) -> bool:
+    """Whether both were seen at about the same place, size and color, as in two frames of a video
+    whose camera stands.
+    """
+    (height, width), (tall, wide) = one.size, other.size
+    middles = [np.add(each.corner, np.array(each.size[::-1]) / 2) for each in (one, other)]
+    colors = [each.image[each.cover >= 128].mean(axis=0) for each in (one, other)]
+    return bool(
+        1 / SAME_SIZE <= height / tall <= SAME_SIZE
+        and np.abs(middles[0] - middles[1]).max() <= SAME_PLACE * max(width, wide)
+        and np.abs(colors[0] - colors[1]).max() <= SAME_COLOR
+    )
 
 
 def cutouts_in(

@@ -11,7 +11,8 @@ DistroFair (Rajan et al., 2024), section 3.3, "Deletion". Deliberate deviations:
   same rows.
 - The pixels of all other objects are put back after the in-painting. The grown mask would remove a
   person in front of a deleted car, and the recognizer would be blamed for not seeing them.
-- A picture that consists mostly of the class is skipped: nothing would be left to paint from.
+- A picture that consists mostly of the class is skipped: nothing would be left to paint from; and
+  so is one with a hole that is too large to be painted convincingly.
 - The control is not in the paper. It separates the errors caused by the in-painting from those
   caused by the mutation.
 """
@@ -26,7 +27,7 @@ import numpy.typing as npt
 from scipy import ndimage, signal
 
 from fairprobe.arrays import Ints, Mask
-from fairprobe.scenes.geometry import uprights
+from fairprobe.scenes.geometry import components, mask_within, uprights
 from fairprobe.scenes.inpainting import Inpainter
 from fairprobe.scenes.labels import UPRIGHT, VEHICLES
 from fairprobe.scenes.scene import Instance, Mutant, Picture, Scene, Skipped
@@ -46,8 +47,10 @@ class DeletionSettings:
     """Of the picture's height, to each side."""
     margins: tuple[int, int] = (3, 15)
     """The least and greatest, in pixels."""
-    shadows: tuple[float, float] = (0.15, 0.08)
-    """Of the object's size: the margin at the foot of a vehicle, and of others."""
+    shadows: tuple[float, float] = (0.2, 0.08)
+    """Of the object's size: the margin below the outline of a vehicle, and of others."""
+    most_in_one: float = 0.075
+    """Of the picture: the largest single hole. In larger ones, markings and fog are painted."""
     guided: bool = True
     """Whether the annotated background beside a hole says what to fill it with."""
 
@@ -57,7 +60,7 @@ class DeletionSettings:
 
 
 DEFAULTS = DeletionSettings()
-PAPER = DeletionSettings(margins=(15, 15), shadows=(0.0, 0.0), guided=False)
+PAPER = DeletionSettings(margins=(15, 15), shadows=(0.0, 0.0), most_in_one=1.0, guided=False)
 
 
 def delete(
@@ -67,11 +70,18 @@ def delete(
     removed = scene.of(label)
     if not removed:
         return Skipped(scene.name, "delete", label, f"There is no {label} in the picture.")
-    share = grown_mask(scene, removed, settings).mean()
+    hole = grown_mask(scene, removed, settings)
+    share, largest = hole.mean(), np.bincount(components(hole)[0].ravel())[1:].max() / hole.size
     if share > MOST_PAINTED:
         reason = (
             f"With a margin, {label} fills {share:.0%} of the picture; at most {MOST_PAINTED:.0%}"
             " is in-painted."
+        )
+        return Skipped(scene.name, "delete", label, reason)
+    if largest > settings.most_in_one:
+        reason = (
+            f"A hole would be {largest:.1%} of the picture; in-painting is convincing up to"
+            f" {settings.most_in_one:.1%}."
         )
         return Skipped(scene.name, "delete", label, reason)
     image = without(scene, removed, inpainter, settings)
@@ -92,12 +102,23 @@ def grown_mask(
     """The largest area that may be in-painted: the objects, a margin and shadows at their feet."""
     mask = _grown(_union(scene, instances), settings.margin_in(scene))
     for one in instances:
-        left, _, right, bottom = one.box
         shadow = settings.shadows[0 if one.label in VEHICLES else 1]
         down, aside = (round(shadow * size) for size in one.mask.shape)
         if down > settings.margin_in(scene):
-            mask[max(0, bottom - down) : bottom + down, max(0, left - aside) : right + aside] = True
+            _add_below(mask, one, down, aside)
     return mask
+
+
+def _add_below(mask: Mask, one: Instance, down: int, aside: int) -> None:
+    """Add what lies so far below the outline of an object, which is higher at its far end."""
+    own = np.pad(one.mask, ((0, down), (aside, aside)))
+    below = ndimage.maximum_filter1d(own, down + 1, axis=0, origin=down // 2, mode="constant")
+    found = ndimage.maximum_filter1d(below & ~own, 2 * aside + 1, axis=1, mode="constant")
+    left, top, right, bottom = one.box
+    box = (max(0, left - aside), top, right + aside, bottom + down)
+    box = (*box[:2], min(mask.shape[1], box[2]), min(mask.shape[0], box[3]))
+    around = Instance("", (left - aside, top, right + aside, bottom + down), found)
+    mask[box[1] : box[3], box[0] : box[2]] |= mask_within(around, box)
 
 
 def without(

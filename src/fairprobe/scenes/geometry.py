@@ -31,12 +31,22 @@ NEXT_TO = 3
 # The least and greatest width by height, and the least share of its convex hull, of one whole
 # object; two objects under one mask, or half of one, lie outside.
 SHAPES: Mapping[str, tuple[float, float, float]] = {
-    "person": (0.15, 0.46, 0.5),
+    "person": (0.23, 0.46, 0.5),
     "car": (0.8, 2.8, 0.87),
     "truck": (0.5, 3.5, 0.8),
     "bus": (0.5, 4.0, 0.8),
     "motorcycle": (0.3, 2.2, 0.5),
 }
+# One vehicle stands on the whole of its width: its lowest fifth spans most of it, its lowest 30 %
+# nearly all. A farther one that sticks out behind it ends higher.
+FEET, FOOT_SPAN = 0.2, 0.85
+SIDES, MOST_BESIDE, LEAST_BESIDE = 0.3, 0.05, 2  # of the width, and pixels
+# A long car is seen from the side, so its roof is much shorter; two cars have two roofs.
+LONG, ROOF, ROOF_SPAN = 2.0, 1 / 6, 0.7
+# The least radius of a circle within the upper part of a person, of the height: else a part of
+# the body is missing.
+UPPER, TORSO = 0.6, 0.095
+TWO_WHEELED = frozenset({"motorcycle"})  # whose outline depends on the rider
 MOST_HOLES = 0.03  # of an object's area: a larger hole is something that the mask leaves out
 ONE_PIECE = 0.95  # of an object's area
 MOST_TOUCHED = 0.1  # of an object's outline, by what may be another object
@@ -104,7 +114,32 @@ def is_single(instance: Instance) -> bool:
         return False
     pixels = np.argwhere(instance.mask)
     corners = np.concatenate([pixels + corner for corner in ((0, 0), (0, 1), (1, 0), (1, 1))])
-    return bool(area >= solid * ConvexHull(corners).volume)
+    if area < solid * ConvexHull(corners).volume:
+        return False
+    if instance.label == "person":
+        inside = ndimage.distance_transform_edt(np.pad(instance.mask, 1))
+        return bool(inside[: round(UPPER * height) + 1].max() >= TORSO * height)
+    is_free = instance.label not in SHAPES or instance.label in TWO_WHEELED
+    return bool(is_free or _is_one_vehicle(instance))
+
+
+def _is_one_vehicle(instance: Instance) -> bool:
+    """Whether the outline shows no second vehicle, behind the first or beside it."""
+    height, width = instance.mask.shape
+    # Without mirrors and antennas.
+    solid = ndimage.binary_opening(np.pad(instance.mask, 1), TOUCHING)[1:-1, 1:-1]
+    feet, sides = (_span(solid[int((1 - low) * height) :]) for low in (FEET, SIDES))
+    if feet < FOOT_SPAN * width or width - sides > max(LEAST_BESIDE, MOST_BESIDE * width):
+        return False
+    if instance.label != "car" or width <= LONG * height:
+        return True
+    return bool(_span(solid[: max(1, round(ROOF * height))]) <= ROOF_SPAN * width)
+
+
+def _span(mask: Mask) -> int:
+    """The columns from the first to the last one with a pixel."""
+    columns = np.flatnonzero(mask.any(axis=0))
+    return int(columns[-1] - columns[0]) + 1 if len(columns) else 0
 
 
 def is_isolated(scene: Scene, instance: Instance) -> bool:

@@ -283,13 +283,19 @@ class _Places:
     def next(self, cutouts: list[Cutout], rng: np.random.Generator) -> _Placed | None:
         """One more object, if a place is found within the tries."""
         tall = self._heights[self._rows]
-        largest = max(one.size[0] for one in cutouts) * self._settings.most_enlarged
-        smallest = min(one.size[0] for one in cutouts) * self._settings.most_shrunk
-        rows = self._rows[(tall <= largest) & (tall >= smallest)]
-        for at in range(self._settings.tries if len(rows) else 0):
+        most, least = self._settings.most_enlarged, self._settings.most_shrunk
+        rows_of = {}
+        for one in cutouts:  # drawn evenly, each where its size fits
+            rows = self._rows[(tall >= least * one.size[0]) & (tall <= most * one.size[0])]
+            if len(rows):
+                rows_of[id(one)] = rows
+        able = [one for one in cutouts if id(one) in rows_of]
+        for at in range(self._settings.tries if able else 0):
             is_own = self._settings.keeps_ground and at < self._settings.tries / 2
+            cutout = able[int(rng.integers(len(able)))]
+            rows = rows_of[id(cutout)]
             row = int(rows[int(rng.integers(len(rows)))])
-            found = self._draw(row, cutouts, rng, on_its_ground=is_own)
+            found = self._draw(row, cutout, rng, on_its_ground=is_own)
             if found is not None:
                 self._boxes.append(found.box)
                 self._coverage.add(
@@ -304,14 +310,9 @@ class _Places:
         return self._runs_of[kind]
 
     def _draw(
-        self, row: int, cutouts: list[Cutout], rng: np.random.Generator, *, on_its_ground: bool
+        self, row: int, cutout: Cutout, rng: np.random.Generator, *, on_its_ground: bool
     ) -> _Placed | None:
         height = int(self._heights[row])
-        most, least = self._settings.most_enlarged, self._settings.most_shrunk
-        sharp = [one for one in cutouts if least <= height / one.size[0] <= most]
-        if not sharp:
-            return None
-        cutout = sharp[int(rng.integers(len(sharp)))]
         width = cutout.width_at(height)
         runs = self._runs_on(cutout.ground) if on_its_ground and cutout.ground else self._run
         starts = np.flatnonzero(runs[row] >= width)

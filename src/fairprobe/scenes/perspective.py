@@ -269,7 +269,8 @@ def _fitted(sights: Sights, borrowed: Perspective | None) -> Perspective:
         off += BORROWED * np.clip(apart - ALIKE, 0, 1).mean(axis=1)
         objects += BORROWED
     off /= max(1.0, objects)
-    if own and not borrowed:
+    # Where both disagree, the horizon is uncertain.
+    if own and (borrowed is None or abs(horizon - borrowed.horizon) <= TILT * tall):
         off += FAR_HORIZON * np.abs(lines[:, 1] - horizon) / tall
     if not own:  # with nothing but bounds, nothing but a bound moves the line
         off[1:] += 1e-9

@@ -8,8 +8,8 @@ deviations:
   (`MOST`). The paper turns by up to 60° (`any_angle`).
 - The object keeps its foot on the ground; the paper turns it about its center (`PAPER`).
 - Objects at the border stay (the cut edge would show), and so do masks that hold two objects or a
-  part of one. The turned object must lie within the picture, behind no nearer object, and cover no
-  other one by more than a quarter.
+  part of one, and objects that adjoin another. The turned object must lie within the picture,
+  behind no nearer object, pole or sign, and cover no other one by more than a quarter.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from fairprobe.scenes.deletion import DEFAULTS as DELETION
 from fairprobe.scenes.deletion import DeletionSettings, without
 from fairprobe.scenes.geometry import (
     Coverage,
+    is_isolated,
     is_obstructed,
     is_single,
     nearer_within,
     orientation,
     touches_border,
+    with_uprights,
 )
 from fairprobe.scenes.inpainting import Inpainter
 from fairprobe.scenes.scene import Box, Instance, Mutant, Picture, Scene, Skipped
@@ -53,7 +55,9 @@ class RotationSettings:
     on_foot: bool = True
     """Whether the object stays on its foot, and not on its center."""
     single: bool = True
-    """Whether only masks of one whole object are turned."""
+    """Whether only masks of one whole object are turned that adjoin no other."""
+    before_uprights: bool = True
+    """Whether it is kept away from poles and signs that are nearer."""
     tries: int = 12
     """Angles for each object."""
     most_covered: float = 0.25
@@ -89,7 +93,7 @@ class Turned:
 
 
 DEFAULTS = RotationSettings()
-PAPER = RotationSettings(any_angle=True, on_foot=False, single=False)
+PAPER = RotationSettings(any_angle=True, on_foot=False, single=False, before_uprights=False)
 
 
 def rotate(
@@ -109,22 +113,23 @@ def rotate(
         if one.height >= settings.least_height
         and not touches_border(one, scene.size)
         and not is_obstructed(scene, one)
-        and (not settings.single or is_single(one))
+        and (not settings.single or (is_single(one) and is_isolated(scene, one)))
     ]
     if not able:
         reason = (
             f"No {label} is {settings.least_height} pixels high or more, whole, and without another"
-            " object in front of it."
+            " object in front of it or next to it."
         )
         return Skipped(scene.name, "rotate", label, reason)
+    depths = with_uprights(scene) if settings.before_uprights else scene
     for at in rng.permutation(len(able)):
         for _ in range(settings.tries):
             angle = float(rng.uniform(settings.angles[0], settings.largest(label)))
             turned = turn(able[at], angle * int(rng.choice([-1, 1])))
             if settings.on_foot:
                 turned = _on_foot(turned)
-            if _fits(scene, turned, settings) and is_unusual(orientation(turned.cover >= SOLID)):
-                return _put_back(scene, turned, inpainter, deletion)
+            if _fits(depths, turned, settings) and is_unusual(orientation(turned.cover >= SOLID)):
+                return _put_back(scene, depths, turned, inpainter, deletion)
     reason = (
         f"No angle was found at which a {label} is unusual, fits, and leaves the others visible."
     )
@@ -180,12 +185,16 @@ def _fits(scene: Scene, turned: Turned, settings: RotationSettings) -> bool:
 
 
 def _put_back(
-    scene: Scene, turned: Turned, inpainter: Inpainter, deletion: DeletionSettings
+    scene: Scene,
+    depths: Scene,
+    turned: Turned,
+    inpainter: Inpainter,
+    deletion: DeletionSettings,
 ) -> Mutant:
     instance = turned.instance
     canvas = without(scene, (instance,), inpainter, deletion)
     left, top, right, bottom = turned.box
-    hidden = nearer_within(scene, turned.box, instance.foot, but=instance)
+    hidden = nearer_within(depths, turned.box, instance.foot, but=instance)
     cover = np.where(hidden, 0, turned.cover)[..., None] / 255
     here = canvas[top:bottom, left:right]
     colors = turned.colors(scene.image).astype(np.float64)
