@@ -82,7 +82,12 @@ def test_every_method_takes_its_defaults_back_and_explains_each(name: str) -> No
 
 
 def test_the_letters_of_the_paper_stand_for_the_settings_of_both_phases() -> None:
-    given = parsed(["mu=0.2", "mu_l = 0.3", "r_step=7", "p_r=0.1", "N_c=6", "step=2"])
+    for mu in ("mu", "\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}"):
+        check_letters(mu)
+
+
+def check_letters(mu: str) -> None:
+    given = parsed([f"{mu}=0.2", f"{mu}_l = 0.3", "r_step=7", "p_r=0.1", "N_c=6", "step=2"])
     values, budget = with_settings("neuronfair", given, Budget(seeds=5))
     assert values == {
         "global_momentum": 0.2,
@@ -102,6 +107,8 @@ def test_the_letters_of_the_paper_stand_for_the_settings_of_both_phases() -> Non
         ("neuronfair", {"moo": 1}, "has no setting 'moo'. Known: .*clusters.*mu_g"),
         ("adf", {"p_r": 1}, "'adf' has no setting 'p_r'.* Known: global_iterations, .*clusters"),
         ("themis", {"N_c": 4}, "has no setting 'N_c'"),  # it draws people of its own
+        ("aequitas", {"clusters": 9}, "has no setting 'clusters'"),  # and so do these
+        ("crossover", {"clusters": 9}, "has no setting 'clusters'"),
         ("neuronfair", {"r_step": "2.5"}, "whole number of 0 or more, such as 10; got '2.5'"),
         ("neuronfair", {"mu": "nan"}, "number of 0 or more"),
         ("neuronfair", {"mu": True}, "number of 0 or more"),
@@ -116,6 +123,43 @@ def test_what_is_no_setting_is_refused_with_what_is(
 ) -> None:
     with pytest.raises(SettingError, match=message):
         with_settings(method, given, Budget())
+
+
+@pytest.mark.parametrize(
+    ("given", "budget"),
+    [
+        ({"max_iter_g": 3}, Budget(global_iterations=7)),
+        ({"local_iterations": "0"}, Budget(local_iterations=7)),
+        ({"clusters": 5}, Budget(clusters=7)),
+    ],
+)
+def test_a_setting_that_contradicts_the_budget_is_refused(
+    given: dict[str, object], budget: Budget
+) -> None:
+    with pytest.raises(SettingError, match=r"is \d among the settings and 7 in the budget"):
+        with_settings("adf", given, budget)
+    values, same = with_settings("adf", dict.fromkeys(given, 7), budget)
+    assert set(values.values()) <= {7}
+    assert same == budget
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            "adf --set global_iterations=3 --global-iterations 7",
+            "global_iterations is 3 among the settings and 7 in the budget (--global-iterations).",
+        ),
+        ("symbgen --set seconds=5 --seconds 9", "seconds is 5.0 among the settings and 9.0 in"),
+        ("crossover --seeds-by raw", "'crossover' does not start from them. Leave it out."),
+    ],
+)
+def test_options_that_contradict_each_other_or_do_nothing_are_refused_at_once(
+    words: str, message: str
+) -> None:
+    answer = ask("audit", "german", "--sensitive", "gender", "--method", *words.split())
+    assert answer.code == 2
+    assert message in " ".join(answer.err.split())
 
 
 @pytest.mark.parametrize("text", ["mu", "mu=", "=1", ""])

@@ -218,13 +218,14 @@ def repair_run(
         options["tau"] = [each.tau for each in rates.by_tau] or rates.tau
         options["pairs"] = "single" if rates.over == "single" else "all"
     found = document.generation
+    has_time = "seconds" in found.settings  # the method's own
     budget = Budget(
         seeds=found.seeds or 1,
         global_iterations=found.global_iterations or None,
         clusters=found.clusters,
         seeds_by=found.seeds_by,
         local_iterations=found.local_iterations,
-        seconds=found.wall_seconds if found.stopped == "seconds" else None,
+        seconds=found.wall_seconds if found.stopped == "seconds" and not has_time else None,
         cpu_seconds=found.cpu_seconds if found.stopped == "cpu_seconds" else None,
         rows=max(1, found.judged) if found.stopped == "rows" else None,
         wanted=max(1, found.idis) if found.stopped == "wanted" else None,

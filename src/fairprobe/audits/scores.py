@@ -140,6 +140,7 @@ def audit_scores(
         counterparts=counterparts,
         people=people,
         settings=settings,
+        budget=budget,
     )
     check_data(data)
     coupled = data.with_sensitive(sensitive)

@@ -296,11 +296,12 @@ def check_settings(
     counterparts: str = "twins",
     people: str = "plausible",
     settings: Mapping[str, object] | None = None,
+    budget: Budget | None = None,
 ) -> None:
     """Refuse impossible settings before any work is done."""
     check_counterparts(counterparts)
     if settings:
-        settled("probe" if method == AUTO else method, settings, Budget())
+        settled("probe" if method == AUTO else method, settings, budget or Budget())
     if isinstance(method, str):
         if method != AUTO:
             check_method(method, variant)

@@ -169,6 +169,7 @@ def audit(
         counterparts=counterparts,
         people=people,
         settings=settings,
+        budget=budget,
     )
     check_taus(tau)
     check_pairs(pairs)

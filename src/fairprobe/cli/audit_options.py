@@ -240,9 +240,11 @@ def _settings(options: AuditOptions) -> dict[str, Any]:
         "outside": options.outside,
         "samples": options.samples,
         "seed": options.seed,
+        "budget": _budget(options),
     }
     audits.check_settings(**settings)
-    return settings | {"budget": _budget(options)}
+    _check_seeds_by(options)
+    return settings
 
 
 def _budget(options: AuditOptions) -> Budget:
@@ -258,6 +260,17 @@ def _budget(options: AuditOptions) -> Budget:
         rows=options.rows,
         wanted=options.wanted,
     )
+
+
+def _check_seeds_by(options: AuditOptions) -> None:
+    from fairprobe.search import METHODS, Budget
+
+    is_own = options.method != "auto" and not METHODS[options.method].starts_from_data
+    if is_own and options.seeds_by != Budget.seeds_by:
+        raise SettingError(
+            f"--seeds-by is how seeds are chosen among the data; the method '{options.method}' does"
+            " not start from them. Leave it out."
+        )
 
 
 def _method(name: str, variant: str | None, error: float | None) -> str | Method:

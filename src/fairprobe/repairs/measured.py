@@ -5,8 +5,9 @@ and possible people, by a search, and inside.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import nan
+from typing import Any
 
 import numpy as np
 
@@ -164,10 +165,20 @@ class Workshop:
 
     def _searched(self, model: Model, bias: NeuronBias | None) -> tuple[int, int]:
         domain, x = self.panel.data.domain, self.panel.data.x
-        own, budget = with_settings(self.method, self.settings, self.budget)
+        own, budget = self._settled()
         seeds = choose_seeds(domain, x, budget, rng=self._rng(1))
         how = method_named(self.method, self.variant, bias=bias, x=domain.clip(x), **own)
         found = search(domain, model, how, seeds, budget, rng=self._rng(2), people=self.panel.maker)
         if found.generation.stopped == "interrupted":  # half a search is not the same search
             raise KeyboardInterrupt
         return len(found), found.generation.tried
+
+    def _settled(self) -> tuple[dict[str, Any], Budget]:
+        """The settings of the method, and the budget with the iterations that they leave to it."""
+        mine = {"global_iterations": self.budget.global_iterations}
+        mine["local_iterations"] = self.budget.local_iterations
+        open_budget = replace(self.budget, global_iterations=None, local_iterations=None)
+        own, budget = with_settings(self.method, self.settings, open_budget)
+        return own, replace(
+            budget, **{name: steps for name, steps in mine.items() if name not in own}
+        )

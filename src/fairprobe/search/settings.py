@@ -11,6 +11,7 @@ from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from math import inf, nan
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
+from unicodedata import normalize
 
 from fairprobe.errors import SettingError, suggest
 from fairprobe.search.budget import Budget
@@ -18,7 +19,7 @@ from fairprobe.search.catalogue import METHODS
 from fairprobe.search.methods.base import Method
 
 NONE = "none"  # as the command line writes None
-CLUSTERS = "clusters"  # belongs to the seeds, and so to every method that starts from some
+CLUSTERS = "clusters"  # belongs to the seeds, and so to every method that starts from data
 COMMON = {
     CLUSTERS: "k-means clusters of the data from which seeds are taken in turn",
     "global_iterations": "steps of each seed towards a first finding",
@@ -27,6 +28,7 @@ COMMON = {
     "seconds": "when to stop",
     "gradients": "of logits, or of probabilities as in the authors' code",
 }
+ALSO_OF_BUDGET = (CLUSTERS, "global_iterations", "local_iterations", "seconds")
 SYMBOLS = {"N_c": (CLUSTERS,), "max_iter_g": ("global_iterations",)}
 SYMBOLS["max_iter_l"] = ("local_iterations",)
 
@@ -105,7 +107,7 @@ def settings_of(method: type[Method]) -> dict[str, Setting]:
         and each.default is not MISSING
         and _kinds(hints[each.name])
     }
-    if method.uses_seeds:
+    if method.starts_from_data:
         own[CLUSTERS] = Budget.clusters
     return {
         name: Setting(name, default, hints[name], texts.get(name, ""), symbols.get(name, ()))
@@ -117,7 +119,8 @@ def with_settings(
     method: str, given: Mapping[str, object] | None, budget: Budget
 ) -> tuple[dict[str, Any], Budget]:
     """What `method_named` takes, and the budget with what concerns the seeds. A letter of the paper
-    may stand for several settings: `mu` is the momentum of both phases.
+    may stand for several settings: `mu`, or μ, is the momentum of both phases. What the budget says
+    otherwise is refused.
     """
     known = settings_of(METHODS[method])
     letters: dict[str, list[str]] = {}
@@ -125,15 +128,22 @@ def with_settings(
         for letter in each.symbols:
             letters.setdefault(letter, []).append(each.name)
     values: dict[str, Any] = {}
-    for name, value in (given or {}).items():
+    for word, value in (given or {}).items():
+        name = normalize("NFKC", word).replace("μ", "mu")  # NFKC: the micro sign is the letter
         names = [name] if name in known else letters.get(name, [])
         if not names:
             raise SettingError(
-                f"The method '{method}' has no setting '{name}'.{suggest(name, [*known, *letters])}"
+                f"The method '{method}' has no setting '{word}'.{suggest(name, [*known, *letters])}"
             )
         values |= {each: known[each].read(value) for each in names}
-    clusters = values.pop(CLUSTERS, budget.clusters)
-    return values, replace(budget, clusters=clusters)
+    for name in ALSO_OF_BUDGET:
+        of_budget = getattr(budget, name)
+        if name in values and of_budget not in (getattr(Budget, name), values[name]):
+            raise SettingError(
+                f"{name} is {values[name]} among the settings and {of_budget} in the budget"
+                f" (--{name.replace('_', '-')}). Give one of them."
+            )
+    return values, replace(budget, clusters=values.pop(CLUSTERS, budget.clusters))
 
 
 def parsed(given: Iterable[str]) -> dict[str, str]:

@@ -63,6 +63,7 @@ class Aequitas(TwoPhase):
     )
     settings_text: ClassVar[Mapping[str, str]] = {"learning": "what a step teaches its chances"}
     origin: ClassVar[str] = "start"
+    starts_from_data: ClassVar[bool] = False
     by_seeds: ClassVar[bool] = False  # its chances learn from all of them
     takes_scores: ClassVar[bool] = True
 

@@ -125,6 +125,7 @@ class Method(ABC):
     needs_people: ClassVar[bool] = False  # plausible people, to make others from
     takes_scores: ClassVar[bool] = False  # works where the answer is a number, not a class
     uses_seeds: ClassVar[bool] = True
+    starts_from_data: ClassVar[bool] = True  # at the seeds themselves, not at as many of its own
     by_seeds: ClassVar[bool] = False  # a search from some seeds depends on these alone
     has_phases: ClassVar[bool] = True  # a global and a local one
     variant: str = ""

@@ -37,6 +37,7 @@ class Crossover(Explorer):
         " left out."
     )
     origin: ClassVar[str] = "parent"
+    starts_from_data: ClassVar[bool] = False
     needs_people: ClassVar[bool] = True
     has_phases: ClassVar[bool] = False
     takes_scores: ClassVar[bool] = True

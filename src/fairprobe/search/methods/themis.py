@@ -61,6 +61,7 @@ class Themis(Explorer):
     )
     origin: ClassVar[str] = "draw"
     uses_seeds: ClassVar[bool] = False
+    starts_from_data: ClassVar[bool] = False
 
     error: float = 0.002
     confidence: float = 0.99
