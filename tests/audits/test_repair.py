@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import Model
 from fairprobe.networks import Training, dense, train
 from fairprobe.repairs import Counterfactual
-from fairprobe.repairs.measured import Rates
+from fairprobe.repairs.measured import Rates, Workshop
+from fairprobe.repairs.series import Panel
 from tests.repairs.test_repairs import biased_data
 
 TINY = fp.Budget(seeds=10, local_iterations=10)
@@ -121,6 +123,17 @@ def test_a_repaired_run_is_searched_and_measured_as_the_run_was(
     network = repaired.repair.model
     alike = Rates(tau, "single").fairness(repaired.data, network, data.split(0).test, 0).individual
     assert repaired.repair.after.ifr_p == alike.p
+
+
+def test_iterations_among_the_settings_replace_those_of_the_proofs_own_budget() -> None:
+    panel = Panel(biased_data(100), 0, None)
+    budget = fp.Budget(seeds=5, local_iterations=200, clusters=3)
+    settings = {"local_iterations": "7", "μ": 0.5}
+    workshop = Workshop(panel, lambda *_: None, "neuronfair", None, budget, 9, settings)
+    own, left = workshop._settled()
+    assert own == {"local_iterations": 7, "global_momentum": 0.5, "local_momentum": 0.5}
+    assert left == fp.Budget(seeds=5, clusters=3)
+    assert replace(workshop, settings={})._settled() == ({}, budget)
 
 
 def test_amounts_have_no_individual_fairness_rates_to_be_measured_otherwise(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf, nan
 from typing import Annotated
 
 import pytest
@@ -15,6 +16,7 @@ from fairprobe.cli.inputs import ModelOptions, TableOptions
 from fairprobe.cli.options import grouped
 from fairprobe.cli.repair import RepairOptions
 from fairprobe.errors import SettingError
+from fairprobe.networks import Training
 from fairprobe.repairs import IIFR
 
 
@@ -77,5 +79,14 @@ def test_a_repair_can_train_with_the_optimizer_of_the_paper() -> None:
     repair = RepairOptions(with_="iifr", optimizer="adadelta").repair()
     assert isinstance(repair, IIFR)
     assert (repair.training.optimizer, repair.training.learning_rate) == ("adadelta", 0.1)
+    for optimizer, rate in (("adadelta", 1.0), (None, 0.01)):
+        repair = RepairOptions(with_="iifr", optimizer=optimizer, learning_rate=rate).repair()
+        assert isinstance(repair, IIFR)
+        assert repair.training == Training(optimizer=optimizer or "adam", learning_rate=rate)  # type: ignore[arg-type]
+    for rate in (0.0, -1.0, nan, inf):
+        with pytest.raises(SettingError, match="--learning-rate must be a number above 0"):
+            RepairOptions(with_="iifr", learning_rate=rate).repair()
+    with pytest.raises(SettingError, match="'average' has no setting 'training'"):
+        RepairOptions(with_="average", learning_rate=0.1).repair()
     with pytest.raises(SettingError, match="adam or adadelta; got 'sgd'"):
         RepairOptions(with_="iifr", optimizer="sgd").repair()

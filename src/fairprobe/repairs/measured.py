@@ -175,10 +175,9 @@ class Workshop:
 
     def _settled(self) -> tuple[dict[str, Any], Budget]:
         """The settings of the method, and the budget with the iterations that they leave to it."""
-        mine = {"global_iterations": self.budget.global_iterations}
-        mine["local_iterations"] = self.budget.local_iterations
-        open_budget = replace(self.budget, global_iterations=None, local_iterations=None)
-        own, budget = with_settings(self.method, self.settings, open_budget)
-        return own, replace(
-            budget, **{name: steps for name, steps in mine.items() if name not in own}
-        )
+        steps: dict[str, Any] = {
+            name: getattr(self.budget, name) for name in ("global_iterations", "local_iterations")
+        }
+        nothing: dict[str, Any] = dict.fromkeys(steps)
+        own, budget = with_settings(self.method, self.settings, replace(self.budget, **nothing))
+        return own, replace(budget, **{name: steps[name] for name in steps if name not in own})
