@@ -504,7 +504,7 @@ def test_the_first_step_goes_along_the_gradient_of_the_methods_objective(
 
 
 def test_settings_of_a_search_have_the_names_and_letters_of_the_paper() -> None:
-    assert read_settings({"mu": "0.2", "p_r": 0.1, "max_iter_g": "40", "gradient": "plain"}) == {
+    assert read_settings({"μ": "0.2", "p_r": 0.1, "max_iter_g": "40", "gradient": "plain"}) == {
         "momentum": 0.2,
         "random_share": 0.1,
         "max_iter": 40,

@@ -58,7 +58,7 @@ from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images
 from fairprobe.search.gradients import agreement, with_momentum
 from fairprobe.search.methods import adf, eidig, neuronfair
-from fairprobe.search.settings import Setting
+from fairprobe.search.settings import Setting, latin
 
 Method = Literal["neuronfair", "adf", "eidig", "random"]
 MOMENTUM: dict[Method, float] = {
@@ -439,9 +439,9 @@ def read_settings(given: Mapping[str, object]) -> dict[str, Any]:
     defaults = {each.name: each.default for each in fields(ImageSearch)}
     hints = get_type_hints(ImageSearch)
     letters = {letter: name for name, (_, own) in SETTINGS.items() for letter in own}
-    found = {}
+    hints, found = get_type_hints(ImageSearch), {}
     for key, value in given.items():
-        name = letters.get(key, key)
+        name = letters.get(latin(key), key)
         if name not in SETTINGS:
             raise SettingError(
                 f"A search in pictures has no setting '{key}'.{suggest(key, [*SETTINGS, *letters])}"

@@ -129,7 +129,7 @@ def with_settings(
             letters.setdefault(letter, []).append(each.name)
     values: dict[str, Any] = {}
     for word, value in (given or {}).items():
-        name = normalize("NFKC", word).replace("μ", "mu")  # NFKC: the micro sign is the letter
+        name = latin(word)
         names = [name] if name in known else letters.get(name, [])
         if not names:
             raise SettingError(
@@ -144,6 +144,11 @@ def with_settings(
                 f" (--{name.replace('_', '-')}). Give one of them."
             )
     return values, replace(budget, clusters=values.pop(CLUSTERS, budget.clusters))
+
+
+def latin(name: str) -> str:
+    """The name of a setting with μ spelled out, typed as the letter or as the micro sign."""
+    return normalize("NFKC", name).replace("μ", "mu")
 
 
 def parsed(given: Iterable[str]) -> dict[str, str]:
