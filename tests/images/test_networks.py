@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import json
 import warnings
+import zipfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,12 @@ from fairprobe.audits.insidebias import look_inside
 from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.images.change import Change
-from fairprobe.images.detector import OwnDetector
+from fairprobe.images.detector import OwnDetector, small_detector
 from fairprobe.images.interpret import hidden_layers, image_bias, layer_layouts
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.networks import open_network
 from fairprobe.images.parts import Parts
+from fairprobe.images.saved import DETECTOR, packed
 from fairprobe.images.search import ImageSearch, search_images
 from fairprobe.interpret.excitement import excitement
 from tests.images.architectures import (
@@ -332,3 +335,10 @@ def damaged(folder: Path, what: str) -> Path:
 def test_a_damaged_folder_ends_in_a_sentence(what: str, words: str, tmp_path: Path) -> None:
     with pytest.raises(FairprobeError, match=words):
         open_network(str(damaged(tmp_path / "network", what)))
+
+
+def test_a_detector_is_saved_without_the_warning_of_torch_about_its_weights() -> None:
+    pictures = np.random.default_rng(0).integers(0, 255, size=(8, 3, 16, 16)).astype(np.uint8)
+    detector = small_detector((3, 16, 16), 2, seed=0).eval()
+    archive = packed(detector, {}, None, None, pictures)  # a warning is an error here
+    assert DETECTOR in zipfile.ZipFile(BytesIO(archive)).namelist()

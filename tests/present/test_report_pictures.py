@@ -824,6 +824,20 @@ def test_the_images_page_tells_all_that_was_measured() -> None:
         assert message in text, message
 
 
+def test_the_images_page_has_the_settings_that_a_variant_changed() -> None:
+    body = images()
+    assert "Small steps of equal length from each face" in words(render_images(body))
+    body["settings"] = {
+        "step": 0.15,
+        "iterations": 20,
+        "search_settings": {"max_iter": 40, "gradient": "plain"},
+    }
+    text = words(render_images(body))
+    assert "step 0.15 iterations 40 gradient plain" in text
+    assert "Steps along the gradient as it is, long where it is steep, from each face" in text
+    assert "equal length" not in text
+
+
 def of_classifier() -> Document:
     body = images()
     body["data"] = {**body["data"], "classes": ["smiling", "serious"], "others": 0}

@@ -49,7 +49,7 @@ def render_images(document: ImagesDocument) -> str:
 
 def page(document: ImagesDocument) -> dict[str, Any]:
     """The template's variables. What an interrupted audit did not reach is empty."""
-    best, times = best_search(document), document.seconds
+    best, times, settings = best_search(document), document.seconds, _settings(document)
     return {
         "document": document,
         "version": document.versions.get("fairprobe", ""),
@@ -73,7 +73,12 @@ def page(document: ImagesDocument) -> dict[str, Any]:
         "titles": {one.method: one.title for one in document.generation},
         "detector": detector_table(document),
         "sentences": [one for one in document.sentences if one != document.stopped],
-        "settings": in_words(document.settings),
+        "settings": in_words(settings),
+        "steps": (
+            "Steps along the gradient as it is, long where it is steep,"
+            if settings.get("gradient") == "plain"
+            else "Small steps of equal length"
+        ),
         "times": [
             *((part.name, seconds(part.seconds)) for part in times.parts),
             ("All together", seconds(times.total)),
@@ -84,6 +89,15 @@ def page(document: ImagesDocument) -> dict[str, Any]:
             ),
         ],
     }
+
+
+def _settings(document: ImagesDocument) -> dict[str, Any]:
+    """The settings as they were used: those of the search replace what they override."""
+    given = dict(document.settings)
+    search = dict(given.pop("search_settings", None) or {})
+    if "max_iter" in search:
+        given["iterations"] = search.pop("max_iter")
+    return given | search
 
 
 def _facts(document: ImagesDocument) -> list[tuple[str, str]]:
