@@ -267,7 +267,13 @@ def scenes() -> Document:
         "details": ["By the plain rule 2 classes lie above the mean."],
         "data": {"name": "Bath", "scenes": 39, "clusters": 3, "objects": {"car": 12}},
         "detectors": [
-            {"name": "Argus", "identity": "argus.onnx 1f3a", "remote": True, "agreement": None}
+            {
+                "name": "Argus",
+                "identity": "argus.onnx 1f3a",
+                "remote": True,
+                "named": 12,
+                "agreement": None,
+            }
         ],
         "mutations": ["insert", "delete"],
         "classes": ["car", "person"],
