@@ -217,7 +217,7 @@ class RankTests(SceneExperiment):
         "The paper tests all services and data sets together, ours each recognizer alone. Pictures"
         " of one scene are not independent, so p is too small in both.",
         "The paper prints p as zero for people’s scores, which is no power of ten.",
-        "People’s scores need answers in the folder of a run, and CLIP-IQA a run with `--clip`.",
+        "People’s scores need answers in the folder of a run, and CLIP-IQA a run with --clip.",
     )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
