@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from fairprobe.audits.base import Stages
 from fairprobe.audits.scene_forecast import Forecast, forecast
 from fairprobe.audits.scenes import audit_scenes
 from fairprobe.cli import app
+from fairprobe.errors import ModelError
 from fairprobe.scenes import Detection, Detector
 from fairprobe.scenes.detectors.function import FunctionDetector
 from fairprobe.scenes.plan import Settings
@@ -29,38 +35,82 @@ class Remote(Detector):
 
 
 def test_no_audit_takes_more_than_its_forecast(tmp_path: Path) -> None:
-    scenes = toy_scenes(4)
-    settings = Settings(mutations=("insert", "delete"), repeats=2, clusters=1)
+    scenes = toy_scenes(3)
+    settings = Settings(mutations=("insert", "delete"), repeats=1, clusters=1, inpainting="telea")
     expected = forecast(scenes, [FunctionDetector(fair, "fair"), Remote()], settings, Stages(None))
     audit = audit_scenes(
         scenes,
         [fair],
         mutations=["insert", "delete"],
-        repeats=2,
+        repeats=1,
         clusters=1,
         inpainting="telea",
         folder=tmp_path,
     )
     made = Counter("id" if task.kind == "id" else task.operator for task in audit.evidence.made)
-    assert expected.scenes == 4
+    assert expected.scenes == 3
     assert made["delete"] == expected.mutants["delete"] > 0  # a picture and its control
-    assert 0 < len(audit.tests) <= expected.requests["fair"] - expected.scenes
+    asked = expected.scenes + len(audit.tests)
+    assert expected.scenes < asked <= expected.requests["fair"]
+    assert expected.expected["fair"] == pytest.approx(asked, rel=0.05)  # by trying every mutation
     assert expected.requests["remote"] == expected.requests["fair"]
     assert expected.remote == ("remote",)
-    assert set(expected.seconds) == {"fair"}
-    assert expected.cost(0.5) == expected.requests["remote"] / 2
+    assert expected.seconds["remote"] == expected.expected["remote"] / settings.at_once
+    assert expected.painting > 0
+    about, most = expected.expected["remote"] / 2, expected.requests["remote"] / 2
+    assert expected.cost(0.5) == (about, most)
+    assert replace(expected, most_requests=5).cost(0.5) == (2.5, 2.5)
 
 
-def test_a_dry_run_says_what_a_run_takes_and_makes_nothing(tmp_path: Path) -> None:
+def test_classes_without_cut_outs_are_not_forecast(tmp_path: Path) -> None:
+    def most(**more: Any) -> int:
+        settings = Settings(mutations=("insert",), repeats=1, clusters=1, **more)
+        return forecast(
+            toy_scenes(2), [Remote()], settings, Stages(None), cutouts=cutouts
+        ).requests["remote"]
+
+    cutouts = None
+    assert most() == most(classes=("person", "car"))  # there is no bird to cut out
+    pixels = np.zeros((40, 30, 4), np.uint8)
+    pixels[5:35, 5:25] = (220, 20, 20, 255)
+    (tmp_path / "bird").mkdir()
+    Image.fromarray(pixels).save(tmp_path / "bird" / "one.png")
+    cutouts = tmp_path
+    assert most() == most(classes=("bird",)) > 2
+
+
+def test_a_forecast_refuses_what_the_audit_would() -> None:
+    def elsewhere(image: Picture) -> list[Detection]:
+        return [Detection(one.label, one.score, (0, 0, 9, 9)) for one in fair(image)]
+
+    settings = Settings(mutations=("delete",), repeats=1, clusters=1)
+    with pytest.raises(ModelError, match="hardly more than chance"):
+        forecast(toy_scenes(3), [FunctionDetector(elsewhere)], settings, Stages(None))
+
+
+@pytest.mark.parametrize("function", ["free", "paid"])
+def test_a_dry_run_says_what_a_run_takes_and_makes_nothing(function: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    done = CliRunner().invoke(
-        app,
-        ["scenes", "demo", "--dry-run", "--detector", "tests.toy_scenes:fair", "--out", f"{out}"],
-    )
+    words = ["--dry-run", "--detector", f"{__name__}:{function}", "--out", f"{out}"]
+    words += ["--mutations", "delete", "--inpainting", "ns", "--limit", "2"]
+    words += ["--price", "2"] if function == "paid" else []
+    done = CliRunner().invoke(app, ["scenes", "demo", *words])
     assert done.exit_code == 0, done.output
-    assert "fair: at most" in done.output
+    assert f"{function}: at most" in done.output
+    assert ("At 2 a request they cost about" in done.output) is (function == "paid")
     assert not list(out.rglob("*.png"))
 
 
+def free(image: Picture) -> list[tuple[str, float]]:
+    return [("car", image.mean() / 255)]
+
+
+def paid(image: Picture) -> list[Detection]:
+    raise AssertionError("a forecast asks no service")
+
+
+paid.is_remote = True  # type: ignore[attr-defined]
+
+
 def test_the_cost_of_no_service_is_nothing() -> None:
-    assert Forecast(1, {}, {"own": 9}, (), {"own": 1.0}).cost(2.0) == 0
+    assert Forecast(1, {}, {"own": 9}, {"own": 9}, (), {"own": 1.0}, 0.0).cost(2.0) == (0, 0)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn, get_args
@@ -375,6 +376,106 @@ def test_the_table_of_classes_is_whole_in_a_narrow_and_in_a_wide_terminal(width:
     )
     assert sum(re.match(wanted, line) is not None for line in lines) == 2 * 4 * 3
     assert " ".join(lines).count("motorcycle") == " ".join(lines).count("bicycle") == 2 * 4
+
+
+# -- services and functions that query one ---------------------------------------------------------
+
+
+class Service:
+    """A function that queries a service: how often it was called, and how many calls were under way
+    together at most, over all services that share `under_way`.
+    """
+
+    is_remote = True
+
+    def __init__(self, under_way: list[int] | None = None) -> None:
+        self.calls, self.together = 0, 0
+        self.under_way = [] if under_way is None else under_way
+
+    def __call__(self, image: Picture) -> list[Detection]:
+        self.under_way.append(1)
+        self.calls += 1
+        self.together = max(self.together, len(self.under_way))
+        time.sleep(0.02)
+        self.under_way.pop()
+        return fair(image)
+
+
+def test_a_remote_function_is_called_at_once_up_to_the_cap_and_each_original_is_paid_once(
+    tmp_path: Path,
+) -> None:
+    def audit(**more: Any) -> tuple[Service, ScenesDocument]:
+        service = Service()
+        done = audit_scenes(
+            toy_scenes(6), service, classes=["car"], mutations=["delete"], fewest=1, **FAST, **more
+        )
+        return service, done.document
+
+    service, document = audit(at_once=3)
+    assert service.calls == 6 + 12  # originals, mutants and their controls
+    assert service.together == 3
+    assert document.detectors[0].remote is True
+    assert document.detectors[0].agreement is not None
+    assert any("every run pays for its answers again" in one for one in document.messages)
+    capped, document = audit(most_requests=7)
+    assert capped.calls == 7
+    assert any("cap of 7 requests" in one.reason for one in document.failures)
+
+
+def test_several_services_are_queried_at_the_same_time() -> None:
+    under_way: list[int] = []
+    services = [Service(under_way), Service(under_way)]
+    audit_scenes(toy_scenes(6), services, classes=["car"], mutations=["delete"], at_once=1, **FAST)
+    assert max(one.together for one in services) == 2
+    assert [one.calls for one in services] == [18, 18]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--most-requests", "5", "--at-once", "8"),
+            "--at-once, --most-requests would have no eff",
+        ),
+        (("--dry-run", "--price", "1"), "If your function queries one, add --remote"),
+        (("--remote", "--price", "1"), "--price is what --dry-run needs"),
+    ],
+)
+def test_limits_without_a_service_are_refused(
+    words: tuple[str, ...], said: str, folder: Path, tmp_path: Path
+) -> None:
+    done = called(folder, tmp_path, "--detector", f"{folder / 'toys.py'}:fair", *words)
+    assert done.exit_code == 2, done.output
+    assert said in " ".join(done.output.split())
+
+
+def test_a_file_is_no_remote_function_and_the_demo_has_its_own_detector(tmp_path: Path) -> None:
+    for words, said in (
+        (("--remote",), "no recognizer is a function"),
+        (("--score", "0.3"), "need a --detector of your own"),
+    ):
+        done = CLI.invoke(app, ["scenes", "demo", "--out", str(tmp_path), *words])
+        assert done.exit_code == 2, done.output
+        assert said in " ".join(done.output.split())
+
+
+def test_a_function_whose_boxes_are_elsewhere_is_refused_unless_unchecked(
+    folder: Path, tmp_path: Path
+) -> None:
+    (folder / "shifted.py").write_text(
+        "from tests.toy_scenes import fair\n\n"
+        "def detect(image):\n"
+        "    return [(one.label, one.score, (0, 0, 9, 9)) for one in fair(image)]\n"
+    )
+    words = ("--detector", f"{folder / 'shifted.py'}:detect", "--fewest", "1")
+    done = called(folder, tmp_path, *words)
+    assert done.exit_code == 2, done.output
+    assert "hardly more than chance" in " ".join(done.output.split())
+    assert not list(tmp_path.rglob("*.png"))
+    done = called(folder, tmp_path, *words, "--unchecked")
+    assert done.exit_code == 0, done.output
+    agreement = json.loads((tmp_path / "audit.json").read_text())["detectors"][0]["agreement"]
+    assert (agreement["matched"], agreement["title"]) == (0, "")
 
 
 # -- the help --------------------------------------------------------------------------------------

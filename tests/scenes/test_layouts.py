@@ -11,12 +11,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 
 from fairprobe.audits.scenes import audit_scenes
-from fairprobe.errors import DataError, ModelError
+from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.scenes import GivenScenes, Scene, open_scenes
 from fairprobe.scenes.detectors import open_detector
 from fairprobe.scenes.detectors.base import Detection
@@ -25,7 +26,7 @@ from fairprobe.scenes.detectors.function import FunctionDetector
 from fairprobe.scenes.detectors.layouts import LAYOUTS, Port, Signature, candidates
 from fairprobe.scenes.detectors.layouts.base import Layout, names_in
 from fairprobe.scenes.detectors.onnx import OnnxDetector
-from fairprobe.scenes.detectors.self_test import settle
+from fairprobe.scenes.detectors.self_test import check_answers, doubt, settle
 from fairprobe.scenes.oracles import Test, errors, reference
 from fairprobe.scenes.scene import Instance, Picture
 from fairprobe.scenes.sources.masks import read_names
@@ -212,14 +213,20 @@ def test_a_real_detector_in_another_layout_is_recognized_by_its_agreement(
         assert near, (one, seen)
 
 
-def test_a_file_that_agrees_in_no_layout_is_refused_and_one_that_is_named_is_not(
+def test_a_file_that_agrees_in_no_layout_is_refused_and_so_is_one_that_is_named_unless_told(
     streets: GivenScenes, tmp_path: Path
 ) -> None:
     file = encode(assets() / "vision" / "yolox_nano.onnx", "yolov6", tmp_path / "v6.onnx")
-    misread = open_detector(f"yolox-decoded:{file}")
+    said = (
+        r"v6, read as YOLOX.*, recognizes \d of \d+ objects .* hardly more than chance.*--unchecked"
+    )
+    with pytest.raises(ModelError, match=said):
+        settle(open_detector(f"yolox-decoded:{file}"), streets)
+    misread = open_detector(f"yolox-decoded:{file}", unchecked=True)
     found = settle(misread, streets)
     assert found is not None
     assert found.score < 0.1  # pictures on the wrong scale
+    assert "used all the same" in (doubt(misread, found) or "")
     mirrored = GivenScenes(
         [
             Scene(one.name, one.image[::-1].copy(), one.instances, one.stuff, one.stuff_names)
@@ -228,6 +235,25 @@ def test_a_file_that_agrees_in_no_layout_is_refused_and_one_that_is_named_is_not
     )
     with pytest.raises(ModelError, match=r"No layout of v6\.onnx agrees .* YOLOv6: \d+ of \d+ obj"):
         settle(open_detector(str(file)), mirrored)
+
+
+def test_a_half_wrong_reading_is_used_with_a_warning_that_says_what_may_be_wrong(
+    streets: GivenScenes, tmp_path: Path
+) -> None:
+    file = encode(assets() / "vision" / "yolox_nano.onnx", "yolov8", tmp_path / "v8.onnx")
+    detector = open_detector(str(file))
+    right = settle(detector, streets)
+    assert right is not None
+    assert doubt(detector, right) is None
+    # A third of the objects under another name: boxes fit, classes do not.
+    mixed = msgspec.structs.replace(right, score=0.15, matched=2, matched_boxes=20)
+    assert "its classes do not: check the order of its class names" in (
+        doubt(detector, mixed) or ""
+    )
+    dark = msgspec.structs.replace(right, score=0.2, matched=10, matched_boxes=11)
+    assert "normalized by ImageNet's mean and deviation" in (doubt(detector, dark) or "")
+    many = msgspec.structs.replace(right, score=0.2, matched=10, matched_boxes=11, recognized=500)
+    assert "raise its least score (--score)" in (doubt(detector, many) or "")
 
 
 def toy_scene(name: str, *objects: tuple[str, int]) -> Scene:
@@ -243,7 +269,9 @@ def test_agreement_worked_out_by_hand(tmp_path: Path) -> None:
     answer[0, :, 0] = (34 * scale, 30 * scale + top, 20 * scale, 20 * scale, *scored(0.9))
     path = network(tmp_path / "a.onnx", [1, 3, 64, 64], {"out": answer})
     scenes = GivenScenes([toy_scene("a", ("car", 20)), toy_scene("b", ("car", 20), ("car", 70))])
-    found = settle(OnnxDetector(path, layout="yolov8"), scenes)
+    detector = OnnxDetector(path, layout="yolov8")
+    detector.is_unchecked = True
+    found = settle(detector, scenes)
     assert found is not None
     assert (found.pictures, found.annotated, found.recognized, found.matched) == (2, 3, 2, 2)
     assert found.score == pytest.approx(2 * 2 * (16 / 24) / 5, abs=0.03)
@@ -289,10 +317,104 @@ def ultralytics_style(image: Picture) -> Any:
 
 @pytest.mark.parametrize("function", [torchvision_style, ultralytics_style])
 def test_answers_in_the_style_of_libraries_are_understood(function: Callable[..., Any]) -> None:
-    assert FunctionDetector(function).detect(plain()) == (
-        Detection("car", 0.5, (1, 2, 3, 4)),
-        Detection("person", 0.25, (0, 0, 9, 9)),
-    )
+    car = Detection("car", 0.5, (1, 2, 3, 4))
+    person = Detection("person", 0.25, (0, 0, 9, 9))
+    assert FunctionDetector(function, threshold=0.2).detect(plain()) == (car, person)
+    # Without a threshold, that of the library's own files: .5 and .25.
+    usual = (car,) if function is torchvision_style else (car, person)
+    assert FunctionDetector(function).detect(plain()) == usual
+    assert FunctionDetector(function, threshold=0.51).detect(plain()) == ()
+
+
+def test_a_threshold_of_a_function_also_holds_for_lists_and_is_part_of_its_identity() -> None:
+    def detect(image: Picture) -> Any:
+        del image
+        return [("car", 0.06), ("dog", np.float32(0.7)), Detection("cat", 0.8)]
+
+    detect.identity = "May"  # type: ignore[attr-defined]
+    every, some = FunctionDetector(detect), FunctionDetector(detect, threshold=0.5)
+    assert [one.label for one in every.detect(plain())] == ["car", "dog", "cat"]
+    assert [one.label for one in some.detect(plain())] == ["dog", "cat"]
+    assert every.identity != some.identity
+    with pytest.raises(SettingError, match=r"score threshold of a detector lies between 0 and 1"):
+        FunctionDetector(detect, threshold=50)
+
+
+# -- functions beside the annotation ---------------------------------------------------------------
+
+
+def seen_at(*objects: tuple[str, int], shift: int = 0) -> Callable[[Picture], list[Detection]]:
+    """The objects of a toy scene by the number in its first pixel."""
+
+    def detect(image: Picture) -> list[Detection]:
+        label, left = objects[image[0, 0, 0] % len(objects)]
+        return [Detection(label, 0.9, (left + shift, 20, left + shift + 20, 40))]
+
+    return detect
+
+
+def numbered(*objects: tuple[str, int]) -> GivenScenes:
+    found = []
+    for at, one in enumerate(objects):
+        scene = toy_scene(str(at), one)
+        scene.image[0, 0] = at
+        found.append(scene)
+    return GivenScenes(found)
+
+
+PLACES = (("car", 0), ("dog", 40), ("car", 80))
+
+
+def answered(detect: Callable[[Picture], list[Detection]], scenes: GivenScenes, **more: Any) -> Any:
+    detector = FunctionDetector(detect, "own")
+    detector.is_unchecked = bool(more.pop("unchecked", False))
+    answers = [detector.detect(one.image) for one in scenes]
+    return check_answers(detector, answers, list(scenes), more.pop("counted_as", {}))
+
+
+def test_the_boxes_of_a_function_are_compared_with_the_annotation() -> None:
+    scenes = numbered(*PLACES)
+    found = answered(seen_at(*PLACES), scenes)
+    assert (found.matched, found.annotated, found.score, found.by_chance) == (3, 3, 1, 0)
+    # Boxes as (left, top, width, height), or in shares of the picture, would be elsewhere, too.
+    with pytest.raises(
+        ModelError, match=r"own recognizes 0 of 3 .*hardly more than chance.*colors"
+    ):
+        answered(seen_at(*PLACES, shift=15), scenes)
+    assert answered(seen_at(*PLACES, shift=15), scenes, unchecked=True).score == 0
+
+
+def test_a_function_that_names_other_classes_is_refused_unless_they_count_as_the_annotated() -> (
+    None
+):
+    scenes = numbered(*PLACES)
+    vans = seen_at(*(("van", left) for _, left in PLACES))
+    with pytest.raises(
+        ModelError, match=r"It names van, the annotation car, dog:.*--count-as"
+    ) as no:
+        answered(vans, scenes)
+    assert "Its boxes fit 3 annotated objects, but its classes do not" in str(no.value)
+
+
+def test_a_function_without_boxes_or_objects_needs_no_agreement() -> None:
+    scenes = numbered(*PLACES)
+    assert answered(lambda image: [Detection("car", 0.9)], scenes) is None
+    assert answered(lambda image: [], scenes) is None
+
+
+def test_pictures_of_one_place_are_alike_and_nobody_is_refused_for_that() -> None:
+    same = (("car", 20),) * 3
+    found = answered(seen_at(*same), numbered(*same))
+    assert (found.score, found.by_chance) == (1, 1)
+
+
+def test_annotated_objects_count_as_what_recognizers_see_of_them() -> None:
+    # A bus that is annotated and recognized as a bus is a car for both.
+    scenes = numbered(("bus", 0), ("car", 40))
+    renames = {"bus": "car"}
+    cars = seen_at(("car", 0), ("car", 40))
+    found = answered(cars, scenes, counted_as=renames)
+    assert (found.annotated, found.matched) == (2, 2)
 
 
 def test_numbers_without_a_name_are_refused() -> None:
@@ -365,6 +487,49 @@ def test_a_bus_in_a_mask_of_cars_counts_as_a_car_and_its_deletion_is_no_error() 
 
     assert errors_of({}) == (2, 4)  # two buses in each of two scenes, although cars were deleted
     assert errors_of({"Bus": "Car"}) == (2, 0)
+
+
+def test_an_annotated_bus_that_counts_as_a_car_stays_in_the_truth() -> None:
+    """By hand: a car, a bus and a dog are annotated. The recognizer finds the car and the dog, and
+    once the dog is deleted, the bus too. Two cars are there, so it was one short and is right now:
+    |2 - 2| - |1 - 2| = -1. Without the annotated bus one would be there: |2 - 1| - |1 - 1| = 1.
+    """
+
+    def gets_better(image: Picture) -> list[Detection]:
+        car, bus = (
+            Detection("car", 0.9, (20, 20, 40, 40)),
+            Detection("bus", 0.9, (120, 20, 140, 40)),
+        )
+        dog = Detection("dog", 0.9, (250, 20, 270, 40))
+        there = image[20:40, 250:270, 2].mean() > 200
+        return [car, dog] if there else [car, bus]
+
+    def street(name: str) -> Scene:
+        image = plain(200, 300, (120, 120, 120))
+        image[20:40, 250:270] = (0, 0, 255)
+        mask = np.ones((20, 20), dtype=bool)
+        objects = (("car", 20), ("bus", 120), ("dog", 250))
+        instances = tuple(Instance(label, (x, 20, x + 20, 40), mask) for label, x in objects)
+        return Scene(name, image, instances, np.ones((200, 300), dtype=np.uint8), ("", "road"))
+
+    audit = audit_scenes(
+        GivenScenes([street(name) for name in "ab"]),
+        [gets_better],
+        mutations=["delete"],
+        classes=["dog"],
+        inpainting="telea",
+        clusters=1,
+        fewest=1,
+        counted_as={"bus": "car"},
+    )
+    tests = [one for one in audit.tests if one.kind == "ood"]
+    assert [(one.truth["car"], one.original["car"], one.found["car"]) for one in tests] == [
+        (2, 1, 2),
+        (2, 1, 2),
+    ]
+    assert [errors(one, "gt") for one in tests] == [Counter(car=-1)] * 2
+    assert all("bus" not in one.truth + one.annotation for one in tests)
+    assert not any("No recognizer names" in message for message in audit.document.messages)
 
 
 def test_people_are_not_judged_where_masks_of_bicycles_hold_them(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairprobe.audits.base import Stages
@@ -26,14 +26,22 @@ from fairprobe.scenes.cutouts import (
 )
 from fairprobe.scenes.detectors import FORMS
 from fairprobe.scenes.detectors.base import Detection, Detector, count_labels, renamed
-from fairprobe.scenes.detectors.self_test import is_good, settle
+from fairprobe.scenes.detectors.onnx import OnnxDetector
+from fairprobe.scenes.detectors.self_test import check_answers, doubt, sample_of, settle
 from fairprobe.scenes.evidence import Evidence, Seen
 from fairprobe.scenes.inpainting import inpainter
-from fairprobe.scenes.mutants import Craft, SkippedTask, Studio, make_mutants, read_mutant
+from fairprobe.scenes.mutants import (
+    Craft,
+    MadePicture,
+    SkippedTask,
+    Studio,
+    make_mutants,
+    read_mutant,
+)
 from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.perspective import Views
-from fairprobe.scenes.plan import SceneFacts, Settings, find_usual, plan_tasks
-from fairprobe.scenes.queries import Failure, RequestCap, query
+from fairprobe.scenes.plan import SceneFacts, Settings, Task, find_usual, plan_tasks
+from fairprobe.scenes.queries import Answer, Failure, RequestCap, query
 from fairprobe.scenes.scene import Picture, Scenes
 
 SETTLING = "Checking detectors on annotated pictures"
@@ -65,8 +73,8 @@ def collect(
     )
     _report_agreements(evidence, agreements)
     if cutouts is not None:
-        _use_given_cutouts(evidence, cutouts)
-    _read(evidence, stages)
+        use_given_cutouts(evidence, cutouts)
+    read_scenes(evidence, stages)
     _check_classes(evidence)
     _query_originals(evidence, stages)
     with stages.keep_partial(lambda: False):
@@ -101,20 +109,27 @@ def _settle(
 
 def _report_agreements(evidence: Evidence, found: Sequence[LayoutAgreement | None]) -> None:
     for detector, one in zip(evidence.detectors, found, strict=True):
-        if one is not None:
-            evidence.agreements[detector.name] = one
-            if not is_good(one):
-                evidence.messages.append(
-                    f"{detector.name}, read as {one.title}, recognizes {one.matched} of"
-                    f" {one.annotated} objects in {one.pictures} annotated pictures, which is"
-                    " hardly more than chance. Its layout was named, so it is used all the same."
-                )
+        _report_agreement(evidence, detector, one)
+        if detector.is_remote and detector.identity is None:
+            evidence.messages.append(
+                f"{detector.name} queries a service, and every run pays for its answers again: they"
+                " are only stored if it has an attribute 'identity', a text that changes with them."
+            )
     merged = sorted(f"{name} as {wider}" for name, wider in evidence.scenes.counted_as.items())
     if merged:
-        evidence.messages.append(f"What recognizers name is counted so: {', '.join(merged)}.")
+        evidence.messages.append(f"Classes are counted so: {', '.join(merged)}.")
 
 
-def _use_given_cutouts(evidence: Evidence, folder: Path) -> None:
+def _report_agreement(
+    evidence: Evidence, detector: Detector, found: LayoutAgreement | None
+) -> None:
+    if found is not None:
+        evidence.agreements[detector.name] = found
+        if message := doubt(detector, found):
+            evidence.messages.append(message)
+
+
+def use_given_cutouts(evidence: Evidence, folder: Path) -> None:
     """The user's cut-outs: of all classes that were named, otherwise of those that are there."""
     if not folder.is_dir():
         raise SettingError(
@@ -132,7 +147,8 @@ def _use_given_cutouts(evidence: Evidence, folder: Path) -> None:
         evidence.messages.append(f"{unused} To insert them, name them among the classes.")
 
 
-def _read(evidence: Evidence, stages: Stages) -> None:
+def read_scenes(evidence: Evidence, stages: Stages) -> None:
+    """Keep the facts of every scene that can be read."""
     names = evidence.scenes.names
     with stages.stage(READING) as step:
         for at, name in enumerate(names, start=1):
@@ -164,13 +180,38 @@ def _check_classes(evidence: Evidence) -> None:
 
 
 def _query_originals(evidence: Evidence, stages: Stages) -> None:
-    """Query every recognizer for the originals, and warn about those that returned nothing."""
+    """Query every recognizer for the originals, and warn about those that returned nothing. The
+    first pictures show whether functions and services agree with the annotation.
+    """
+    seen: dict[str, Seen] = {detector.name: {} for detector in evidence.detectors}
+
+    def ask(detectors: Sequence[Detector], names: Sequence[str], stage: str) -> None:
+        jobs = [
+            _Job(one, ((name, evidence.scenes.read(name).image) for name in left), len(left))
+            for one in detectors
+            if (left := [name for name in names if name not in asked[one.name]])
+        ]
+        for one in detectors:
+            asked[one.name] |= {*names}
+        for detector, name, found in _query(evidence, jobs, stage, stages):
+            seen[detector][name] = found
+
+    asked: dict[str, set[str]] = {detector.name: set() for detector in evidence.detectors}
+    others = [one for one in evidence.detectors if not isinstance(one, OnnxDetector)]
+    sample = sample_of(evidence.scenes) if others else []
+    ask(others, [one.name for one in sample if one.name in evidence.facts], SETTLING)
+    for detector in others:
+        answered = [one for one in sample if one.name in seen[detector.name]]
+        answers = [seen[detector.name][one.name] for one in answered]
+        found = check_answers(detector, answers, answered, evidence.scenes.counted_as)
+        _report_agreement(evidence, detector, found)
+    ask(evidence.detectors, list(evidence.facts), ORIGINALS)
     silent = []
     for detector in evidence.detectors:
-        pictures = ((name, evidence.scenes.read(name).image) for name in evidence.facts)
-        found = dict(_query(evidence, detector, pictures, len(evidence.facts), ORIGINALS, stages))
-        if found:
-            evidence.originals[detector.name] = found
+        if own := seen[detector.name]:
+            evidence.originals[detector.name] = {
+                name: own[name] for name in evidence.facts if name in own
+            }
         else:
             reason = next(
                 reason
@@ -186,41 +227,91 @@ def _query_originals(evidence: Evidence, stages: Stages) -> None:
     evidence.messages += silent
 
 
+@dataclass(frozen=True)
+class _Job:
+    """Pictures for which a recognizer is queried."""
+
+    detector: Detector
+    pictures: Iterable[tuple[str, Picture]]
+    total: int
+
+
 def _query(
-    evidence: Evidence,
-    detector: Detector,
-    pictures: Iterable[tuple[str, Picture]],
-    total: int,
-    stage: str,
-    stages: Stages,
-) -> Iterator[tuple[str, tuple[Detection, ...]]]:
-    """The answers; failures are counted."""
-    settings = evidence.settings
-    with stages.stage(f"{stage}: {detector.name}") as step:
+    evidence: Evidence, jobs: Sequence[_Job], stage: str, stages: Stages
+) -> Iterator[tuple[str, str, tuple[Detection, ...]]]:
+    """Recognizer, picture and answer; failures are counted. Local recognizers are queried one after
+    another, remote ones by turns, so that requests to all of them are under way together.
+    """
+    remote = [job for job in jobs if job.detector.is_remote]
+    local = [[job] for job in jobs if not job.detector.is_remote]
+    for group in (*local, *([remote] if remote else [])):
+        total = sum(job.total for job in group)
+        done = failed = 0
+        with stages.stage(f"{stage}: {', '.join(job.detector.name for job in group)}") as step:
+            for detector, key, answer in _by_turns(
+                {job.detector.name: _answers(evidence, job) for job in group}
+            ):
+                done += 1
+                if isinstance(answer, Failure):
+                    failed += 1
+                    evidence.failures[detector, answer.reason] += 1
+                else:  # before the step, which may raise an interrupt
+                    yield detector, key, renamed(answer, evidence.scenes.counted_as)
+                more = f", {failed:,} failed" if failed else ""
+                step(done, total, f"{done:,} of {total:,}{more}")
 
-        def report(done: int, failed: int) -> None:
-            step(done, total, f"{done:,} of {total:,}" + (f", {failed:,} failed" if failed else ""))
 
-        answers = query(
-            detector,
-            pictures,
-            cache=evidence.folder / "answers",
-            timeout=settings.timeout,
-            rate=settings.rate if detector.is_remote else None,
-            at_once=settings.at_once if detector.is_remote else 1,
-            cap=evidence.cap if detector.is_remote else None,
-            progress=report,
-        )
-        for key, answer in answers:
-            if isinstance(answer, Failure):
-                evidence.failures[detector.name, answer.reason] += 1
+def _answers(evidence: Evidence, job: _Job) -> Iterator[tuple[str, Answer]]:
+    settings, is_remote = evidence.settings, job.detector.is_remote
+    return query(
+        job.detector,
+        job.pictures,
+        cache=evidence.folder / "answers",
+        timeout=settings.timeout,
+        rate=settings.rate if is_remote else None,
+        at_once=settings.at_once if is_remote else 1,
+        cap=evidence.cap if is_remote else None,
+    )
+
+
+def _by_turns(
+    streams: Mapping[str, Iterator[tuple[str, Answer]]],
+) -> Iterator[tuple[str, str, Answer]]:
+    """One of each until all have ended."""
+    left = dict(streams)
+    while left:
+        for name in list(left):
+            one = next(left[name], None)
+            if one is None:
+                del left[name]
             else:
-                yield key, renamed(answer, evidence.scenes.counted_as)
+                yield name, *one
 
 
 def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
-    settings = evidence.settings
     seen = {detector.name: evidence.counts(detector.name) for detector in evidence.detectors}
+    tasks = plan_pictures(evidence, seen, cuts_out=cuts_out)
+    with stages.stage(MAKING) as step:
+        outcomes = make_mutants(
+            studio_of(evidence),
+            tasks,
+            workers=evidence.settings.workers,
+            progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
+        )
+        for one in outcomes:
+            if isinstance(one, SkippedTask):
+                evidence.skipped[one.task] = one.reason
+            else:
+                evidence.made[one.task] = one
+
+
+def plan_pictures(
+    evidence: Evidence, seen: Mapping[str, Mapping[str, Counter[str]]], *, cuts_out: bool
+) -> list[Task]:
+    """The pictures for all recognizers, by what they have `seen` in the originals. Classes without
+    cut-outs are not inserted; `cuts_out`: they come from the scenes themselves.
+    """
+    settings = evidence.settings
     evidence.usual = find_usual(evidence.facts, seen, settings)
     evidence.plans = plan_tasks(evidence.facts, seen, settings, evidence.usual)
     if "insert" in settings.mutations:
@@ -236,13 +327,18 @@ def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
             evidence.messages.append(
                 f"These classes cannot be inserted, since {why}: {', '.join(missing)}."
             )
-    tasks = dict.fromkeys(
+    every = (task for plan in evidence.plans.values() for task in plan)
+    return [
         task
-        for plan in evidence.plans.values()
-        for task in plan
+        for task in dict.fromkeys(every)
         if task.operator != "insert" or evidence.cutouts.get(task.label)
-    )
-    studio = Studio(
+    ]
+
+
+def studio_of(evidence: Evidence) -> Studio:
+    """What makes the pictures."""
+    settings = evidence.settings
+    return Studio(
         evidence.scenes,
         evidence.cutouts,
         settings.inpainting,
@@ -252,18 +348,6 @@ def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
         {name: facts.digest for name, facts in evidence.facts.items()},
         Craft.of(settings),
     )
-    with stages.stage(MAKING) as step:
-        outcomes = make_mutants(
-            studio,
-            list(tasks),
-            workers=settings.workers,
-            progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
-        )
-        for one in outcomes:
-            if isinstance(one, SkippedTask):
-                evidence.skipped[one.task] = one.reason
-            else:
-                evidence.made[one.task] = one
 
 
 def _fingerprint(evidence: Evidence) -> str:
@@ -288,6 +372,7 @@ def _fingerprint(evidence: Evidence) -> str:
 
 
 def _query_mutants(evidence: Evidence, stages: Stages) -> None:
+    jobs = []
     for detector in evidence.detectors:
         own = [
             evidence.made[one]
@@ -295,18 +380,19 @@ def _query_mutants(evidence: Evidence, stages: Stages) -> None:
             for one in (task, replace(task, kind="control"))
             if one in evidence.made and (one is task or task.has_control)
         ]
-        kept: Seen = {}
-        evidence.answers[detector.name] = kept
-        pictures = (
-            (str(made.path.relative_to(evidence.folder)), read_mutant(made.path)) for made in own
-        )
-        for path, found in _query(evidence, detector, pictures, len(own), MUTANTS, stages):
-            kept[path] = found
+        evidence.answers[detector.name] = {}
+        jobs.append(_Job(detector, _mutants(evidence, own), len(own)))
+    for name, path, found in _query(evidence, jobs, MUTANTS, stages):
+        evidence.answers[name][path] = found
+
+
+def _mutants(evidence: Evidence, made: Sequence[MadePicture]) -> Iterator[tuple[str, Picture]]:
+    return ((str(one.path.relative_to(evidence.folder)), read_mutant(one.path)) for one in made)
 
 
 def _tests(evidence: Evidence) -> Iterator[Test]:
     """One for each mutated picture and recognizer that answered."""
-    annotated = {label for facts in evidence.facts.values() for label in facts.counts}
+    annotated = {label for counts in evidence.annotated().values() for label in counts}
     known = {label for counts in evidence.annotations().values() for label in counts}
     if unnamed := sorted(annotated - known):
         evidence.messages.append(
@@ -315,7 +401,7 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
         )
     counts = {detector: evidence.counts(detector) for detector in evidence.originals}
     truth, by_path = evidence.truth(), evidence.pictures()
-    annotations = evidence.annotations()
+    annotations, counted_as = evidence.annotations(), evidence.scenes.counted_as
     for detector, answers in evidence.answers.items():
         for path, found in answers.items():
             task = by_path[path].task
@@ -323,7 +409,7 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
                 scene=task.scene,
                 detector=detector,
                 operator=task.operator,
-                label=evidence.scenes.counted_as.get(task.label, task.label),
+                label=counted_as.get(task.label, task.label),
                 kind=task.kind,
                 repeat=task.repeat,
                 image=path,
@@ -333,7 +419,9 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
                 objects=by_path[path].objects,
                 annotation=annotations[task.scene],
                 held=frozenset(
-                    inner for inner, outer in evidence.scenes.held_by.items() if outer == task.label
+                    counted_as.get(inner, inner)
+                    for inner, outer in evidence.scenes.held_by.items()
+                    if outer == task.label
                 ),
                 as_printed=evidence.settings.variant == "paper",
             )

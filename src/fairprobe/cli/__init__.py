@@ -36,6 +36,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     repair_text,
     scenes,
     serve,
+    surveys,
     verify_images,
 )
 from fairprobe.cli.common import BAD_INPUT, INTERRUPTED, OK, Interrupts, app, say

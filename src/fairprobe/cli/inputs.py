@@ -297,6 +297,15 @@ def split(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def pairs(text: str, option: str, example: str) -> dict[str, str]:
+    """Pairs such as bus=car, with commas."""
+    found = [part.partition("=") for part in split(text)]
+    for name, _, value in found:
+        if not name.strip() or not value.strip():
+            raise SettingError(f"{option} takes pairs such as {example}; got '{text}'.")
+    return {name.strip(): value.strip() for name, _, value in found}
+
+
 def _declared_label(domain: Path | None) -> str:
     if domain is None:
         raise SettingError("Which column is to be predicted? Name it: --label income.")

@@ -1,6 +1,4 @@
-"""`fairprobe scenes`: which classes of objects a recognizer fails when the scene becomes unusual;
-`fairprobe survey`: how real its pictures look.
-"""
+"""`fairprobe scenes`: which classes a recognizer fails when the scene becomes unusual."""
 
 from __future__ import annotations
 
@@ -24,14 +22,11 @@ from fairprobe.cli.common import (
     print_run,
     progress,
     report_errors,
-    say,
-    write_json,
 )
-from fairprobe.cli.inputs import split
+from fairprobe.cli.inputs import pairs, split
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.audits.scene_forecast import Forecast
     from fairprobe.documents.scenes import ScenesDocument
 
 IMAGES = (
@@ -71,12 +66,23 @@ CLIP = (
     "The folder of a CLIP model of transformers: rates pictures by the paper's prompts, 'Realistic"
     " photo' against 'Unrealistic photo'."
 )
+SCORE = (
+    "The least score of an object that counts, for every recognizer. By default that of the file's"
+    " layout or of the service; for a function .5 if it answers in TorchVision's style, .25 in"
+    " ultralytics'; its lists are taken as they are."
+)
+UNCHECKED = "Use recognizers even if their boxes do not agree with the annotation."
+REMOTE = (
+    "The Python functions query a service, as google does: the limits below hold for them, and"
+    " --dry-run does not call them."
+)
 EXPORT = (
     "Also write the mutated pictures with updated COCO annotations into this folder, to retrain a"
     " recognizer on them."
 )
 DEMO = "demo"
 REPEATS, DEMO_REPEATS = 5, 2
+AT_ONCE = 4
 
 
 class _ScenesCommand(TyperCommand):
@@ -107,6 +113,10 @@ def scenes(
     detector_classes: Annotated[
         Path | None, typer.Option(help=DETECTOR_CLASSES, show_default="the file's, or COCO's")
     ] = None,
+    score: Annotated[
+        float | None, typer.Option(help=SCORE, show_default="the usual one", min=0, max=1)
+    ] = None,
+    unchecked: Annotated[bool, typer.Option("--unchecked", help=UNCHECKED)] = False,
     count_as: Annotated[str, typer.Option(help=COUNT_AS)] = "",
     out: Annotated[
         Path | None,
@@ -173,18 +183,28 @@ def scenes(
     timeout: Annotated[
         float, typer.Option(help="Seconds to wait for an answer of a recognizer.")
     ] = 60.0,
+    remote: Annotated[bool, typer.Option("--remote", help=REMOTE)] = False,
     per_second: Annotated[
-        float | None, typer.Option(help="Most requests a second to google, amazon or azure.")
+        float | None, typer.Option(help="Most requests a second to each service.")
     ] = None,
     at_once: Annotated[
-        int, typer.Option(help="Most requests to them that are under way together.")
-    ] = 4,
+        int | None,
+        typer.Option(
+            help="Most requests to a service that are under way together.",
+            show_default=str(AT_ONCE),
+        ),
+    ] = None,
     most_requests: Annotated[
-        int | None, typer.Option(help="Most requests to them in all.", show_default="no limit")
+        int | None,
+        typer.Option(help="Most requests to all services together.", show_default="no limit"),
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Say how many pictures and requests it takes, and stop."),
+        typer.Option(
+            "--dry-run",
+            help="Say how many pictures and requests it takes, and how long, and stop. Paints a few"
+            " pictures; queries no service.",
+        ),
     ] = False,
     price: Annotated[
         float | None, typer.Option(help="What a request costs, for --dry-run.", min=0)
@@ -230,11 +250,28 @@ def scenes(
             )
         with _keeping(folder), progress(show=not quiet and not as_json) as report:
             opened = [
-                open_detector(text, names=_names(detector_classes)) for text in detector or []
+                open_detector(
+                    text, names=_names(detector_classes), score=score, unchecked=unchecked
+                )
+                for text in detector or []
             ]
+            pace = {
+                "--per-second": per_second,
+                "--at-once": at_once,
+                "--most-requests": most_requests,
+                "--price": price,
+            }
+            _declare_remote(opened, remote=remote, pace=pace)
+            if price is not None and not dry_run:
+                raise SettingError(
+                    "--price is what --dry-run needs. Add it, or leave out the price."
+                )
+            if not opened and (score is not None or detector_classes is not None):
+                raise SettingError("--score and --detector-classes need a --detector of your own.")
             source, detectors = _inputs(
                 images, annotations, opened, segmenter, (kind, names), folder
             )
+            source.counted_as = {**source.counted_as, **_classes_counted_as(count_as)}
             sample_scenes(source, limit=limit, containing=containing, seed=seed)
             if dry_run:
                 settings = Settings(
@@ -244,11 +281,19 @@ def scenes(
                     clusters=clusters,
                     cluster_by=tuple(map(common, split(cluster_by))) or None,
                     seed=seed,
+                    inpainting=inpainting,
+                    workers=workers,
+                    rate=per_second,
+                    at_once=AT_ONCE if at_once is None else at_once,
+                    most_requests=most_requests,
                     variant=variant,  # type: ignore[arg-type]  # checked there
+                    any_angle=any_angle,
                 )
-                expected = forecast(source, detectors, settings, Stages(report))
+                stages = Stages(report)
+                expected = forecast(source, detectors, settings, stages, cutouts=cutouts)
         if dry_run:
-            _print_forecast(expected, price)
+            for line in expected.sentences(price):
+                output.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
             return
         with _keeping(folder), progress(show=not quiet and not as_json) as report:
             audit = audit_scenes(
@@ -267,10 +312,9 @@ def scenes(
                 workers=workers,
                 timeout=timeout,
                 rate=per_second,
-                at_once=at_once,
+                at_once=AT_ONCE if at_once is None else at_once,
                 most_requests=most_requests,
                 fewest=fewest,
-                counted_as=_pairs(count_as, "--count-as"),
                 variant=variant,  # type: ignore[arg-type]  # checked there
                 any_angle=any_angle,
                 title="Drawn streets" if images == DEMO else Path(images).resolve().name,
@@ -284,100 +328,6 @@ def scenes(
                     write_survey(audit, folder)
         print_run(audit.document, folder, as_json=as_json, quiet=quiet)
         _exit(audit.document, folder, is_shown=not as_json and not quiet)
-
-
-@app.command()
-def survey(
-    run: Annotated[
-        Path,
-        typer.Argument(
-            help="A run folder, as written by 'fairprobe scenes'. Its survey.html asks people."
-        ),
-    ],
-    answers: Annotated[
-        list[Path], typer.Argument(help="The CSV files that participants downloaded from the page.")
-    ],
-    as_json: AsJson = False,
-) -> None:
-    """Evaluate what people say about the pictures of a run: how real they look, and how likely
-    their scenes are.
-
-    Send RUN/survey.html to participants. They answer in the browser, offline, and send back the
-    file that it gives them.
-
-    Example:
-
-      fairprobe survey runs/street answers/*.csv
-    """
-    with report_errors():
-        from fairprobe.documents import encode
-        from fairprobe.papers.distrofair.answers import evaluate_survey
-        from fairprobe.present.scenes_terminal import survey_table
-
-        evaluation = evaluate_survey(run, answers)
-        for message in evaluation.messages:
-            say(message)
-        if as_json:
-            write_json(encode(evaluation).decode())
-            return
-        output.print(
-            f"{len(evaluation.valid)} of {evaluation.participants} participants counted vehicles"
-            " well enough to be included."
-        )
-        output.print(survey_table(evaluation))
-
-
-@app.command()
-def mix_surveys(
-    runs: Annotated[
-        list[str],
-        typer.Argument(help="Run folders of 'fairprobe scenes'; NAME=FOLDER names the data set."),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder to write.")] = Path("survey"),
-    mix: Annotated[
-        str,
-        typer.Option(
-            help="How many mutants of each data set: coco=20,cityscapes=10.",
-            show_default="as they come",
-        ),
-    ] = "",
-    inducing: Annotated[
-        float, typer.Option(help="The share of mutants that make a recognizer err.", min=0, max=1)
-    ] = 0.8,
-    each: Annotated[int, typer.Option(help="Mutants of each mutation.", min=1)] = 10,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same study.")] = 0,
-) -> None:
-    """Make one survey from the pictures of several runs, as in DistroFair's study: 20 mutants of
-    MS-COCO and 10 of Cityscapes, 24 of them error-inducing.
-
-    Example:
-
-      fairprobe mix-surveys coco=runs/coco cityscapes=runs/bremen --mix coco=20,cityscapes=10
-    """
-    with report_errors():
-        from fairprobe.papers.distrofair.runs import named_folder
-        from fairprobe.papers.distrofair.survey import mix_surveys, read_key
-
-        folders: dict[str, Path] = {}
-        for text in runs:
-            name, folder = named_folder(text)
-            name = name or Path(folder).name
-            if name in folders:
-                raise SettingError(f"Two runs have the name '{name}'. Name them: NAME={folder}.")
-            folders[name] = Path(folder)
-        wanted = {name: _number(count, mix) for name, count in _pairs(mix, "--mix").items()}
-        page = mix_surveys(
-            folders, out, mix=wanted or None, each=each, inducing=inducing, seed=seed
-        )
-        for message in read_key(out).messages:
-            say(message)
-        output.print(f"Wrote {page}", highlight=False, soft_wrap=True)
-
-
-def _number(count: str, text: str) -> int:
-    if not (count.isascii() and count.isdigit()):
-        raise SettingError(f"--mix takes pairs such as coco=20,cityscapes=10; got '{text}'.")
-    return int(count)
 
 
 def _is_finished(path: Path) -> bool:
@@ -421,20 +371,34 @@ def _exit(document: ScenesDocument, folder: Path, *, is_shown: bool) -> None:
         end(NOTHING_JUDGED, document.verdict)
 
 
-def _print_forecast(expected: Forecast, price: float | None) -> None:
-    """What a run takes, at most."""
-    painted = ", ".join(f"{count:,} {name}" for name, count in sorted(expected.mutants.items()))
-    output.print(f"{expected.scenes:,} scenes; at most {painted} pictures are painted.")
-    for name, requests in expected.requests.items():
-        about = f"{name}: at most {requests:,} requests"
-        if name in expected.seconds:
-            about += f", about {expected.seconds[name]:,.0f} seconds"
-        output.print(f"{about}.")
-    if expected.remote:
-        if price is None:
-            output.print("Say what a request costs with --price to see what they may cost.")
-        else:
-            output.print(f"At {price:g} a request they cost at most {expected.cost(price):,.2f}.")
+def _declare_remote(detectors: list[Any], *, remote: bool, pace: dict[str, Any]) -> None:
+    """Take functions for services if the user says so; refuse limits that limit nothing."""
+    from fairprobe.scenes.detectors.function import FunctionDetector
+
+    functions = [one for one in detectors if isinstance(one, FunctionDetector)]
+    if remote and not functions:
+        raise SettingError(
+            "--remote says that Python functions query a service, but no recognizer is a function."
+            " Leave it out."
+        )
+    for one in functions:
+        one.is_remote = one.is_remote or remote
+    given = [option for option, value in pace.items() if value is not None]
+    if given and not any(one.is_remote for one in detectors):
+        hint = " If your function queries one, add --remote." if functions else ""
+        raise SettingError(
+            f"{', '.join(given)} would have no effect: no recognizer is a service.{hint} Otherwise"
+            " leave it out."
+        )
+
+
+def _classes_counted_as(text: str) -> dict[str, str]:
+    from fairprobe.scenes.labels import common
+
+    return {
+        common(name): common(wider)
+        for name, wider in pairs(text, "--count-as", "bus=car,van=car").items()
+    }
 
 
 def _names(path: Path | None) -> list[str] | None:
@@ -447,16 +411,6 @@ def _names(path: Path | None) -> list[str] | None:
     if not names:
         raise SettingError(f"{path} names no class. Expected one name a line.")
     return names
-
-
-def _pairs(text: str, option: str) -> dict[str, str]:
-    """Pairs such as bus=car, with commas."""
-    pairs = [part.partition("=") for part in split(text)]
-    for name, _, wider in pairs:
-        if not name.strip() or not wider.strip():
-            example = {"--count-as": "bus=car,van=car"}.get(option, "coco=20,cityscapes=10")
-            raise SettingError(f"{option} takes pairs such as {example}; got '{text}'.")
-    return {name.strip(): wider.strip() for name, _, wider in pairs}
 
 
 def _inputs(

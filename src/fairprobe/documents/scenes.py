@@ -355,7 +355,8 @@ class SceneData(Document, frozen=True, kw_only=True):
 
 
 class LayoutAgreement(Document, frozen=True, kw_only=True):
-    """How well the boxes of a file, read in one layout, agree with annotated pictures.
+    """How well the boxes of a recognizer agree with annotated pictures: of a file, read in one
+    layout (`title`), or of any other, where both are empty.
 
     `score` is an F1 score in which a match counts by its overlap; `by_chance` is the same with the
     annotations of other pictures.
@@ -369,6 +370,8 @@ class LayoutAgreement(Document, frozen=True, kw_only=True):
     matched: Count
     score: Share
     by_chance: Share
+    matched_boxes: Count | None = None
+    """Matches whatever their class; not in runs of older versions."""
 
     def __post_init__(self) -> None:
         if self.matched > min(self.annotated, self.recognized):

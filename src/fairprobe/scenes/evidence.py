@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from fairprobe.documents.scenes import LayoutAgreement
 from fairprobe.scenes.cutouts import Cutouts
-from fairprobe.scenes.detectors.base import Detection, Detector, count_labels
+from fairprobe.scenes.detectors.base import Detection, Detector, count_labels, renamed_counts
 from fairprobe.scenes.mutants import MadePicture
 from fairprobe.scenes.oracles import Test, reference_counts
 from fairprobe.scenes.plan import SceneFacts, Settings, Task, Usual
@@ -39,7 +39,7 @@ class Evidence:
     """For each recognizer, by the picture's path below the folder."""
     tests: list[Test] = field(default_factory=list)
     agreements: dict[str, LayoutAgreement] = field(default_factory=dict)
-    """Of recognizers in files, with annotated pictures."""
+    """Of recognizers that return boxes, with annotated pictures."""
     realism: dict[str, float] = field(default_factory=dict)
     """How real mutants look, 0 to 1, by their path below the folder."""
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -58,13 +58,20 @@ class Evidence:
         seen = (self.originals.get(detector, {}), self.answers.get(detector, {}))
         return {one.label for part in seen for found in part.values() for one in found}
 
+    def annotated(self) -> dict[str, Counter[str]]:
+        """The annotated counts under the names that classes count as, like those of recognizers."""
+        counted_as = self.scenes.counted_as
+        return {
+            name: renamed_counts(facts.counts, counted_as) for name, facts in self.facts.items()
+        }
+
     def annotations(self) -> dict[str, Counter[str]]:
-        """The annotated counts, without classes that no recognizer names in any picture."""
+        """The same, without classes that no recognizer names in any picture."""
         every = {*self.originals, *self.answers}
         named = {label for detector in every for label in self.named(detector)}
         return {
-            name: Counter({label: n for label, n in facts.counts.items() if label in named})
-            for name, facts in self.facts.items()
+            name: Counter({label: n for label, n in counts.items() if label in named})
+            for name, counts in self.annotated().items()
         }
 
     def truth(self) -> dict[str, Counter[str]]:

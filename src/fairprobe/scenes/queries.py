@@ -101,8 +101,10 @@ def _answers(
 def _in_order(
     client: _Client, images: Iterable[tuple[Key, Picture]], at_once: int
 ) -> Iterator[tuple[Key, Answer]]:
-    """Each answer in the order of the pictures, several of which may be under way."""
-    if at_once == 1:
+    """Each answer in the order of the pictures, several of which may be under way; one more waits,
+    so that requests go on while the consumer does something else.
+    """
+    if at_once == 1 and not client.is_remote:
         yield from ((key, client.answer(image)) for key, image in images)
         return
     pool = ThreadPoolExecutor(at_once, "query")
@@ -110,7 +112,7 @@ def _in_order(
         pending: deque[tuple[Key, Future[Answer]]] = deque()
         for key, image in images:
             pending.append((key, pool.submit(client.answer, image)))
-            if len(pending) == at_once:
+            if len(pending) > at_once:
                 first, answer = pending.popleft()
                 yield first, answer.result()
         yield from ((key, answer.result()) for key, answer in pending)
@@ -156,6 +158,7 @@ class _Client:
         self._interval, self._next_turn = (0.0 if rate is None else 1 / rate), 0.0
         self._rng = np.random.default_rng(seed)
         self._in_vain = 0
+        self.is_remote = detector.is_remote
 
     def answer(self, image: Picture) -> Answer:
         name, place = self._detector.name, None

@@ -119,8 +119,8 @@ class Scenes(ABC):
     messages: tuple[str, ...] = ()
     """What was left out, and why, in sentences."""
     counted_as: Mapping[str, str] = {}
-    """Classes that the annotation does not separate from a wider one: {"bus": "car"} where masks of
-    cars hold buses too. What a recognizer calls a bus then counts as a car.
+    """Classes that are not told from a wider one: {"bus": "car"} where masks of cars hold buses
+    too. What a recognizer or the annotation calls a bus then counts as a car.
     """
     held_by: Mapping[str, str] = {}
     """Classes whose objects lie inside masks of another: {"person": "bicycle"} where the mask of a

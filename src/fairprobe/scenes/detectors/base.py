@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.scenes.scene import Picture
@@ -34,8 +33,12 @@ class Detector(ABC):
 
     name: str
     identity: str | None = None
-    is_remote: ClassVar[bool] = False
-    """Whether an answer costs money or time elsewhere."""
+    is_remote: bool = False
+    """Whether an answer costs money or time elsewhere: several are requested at once, no more in
+    all than the user allows, and none for a forecast.
+    """
+    is_unchecked: bool = False
+    """Whether it is used even if its boxes do not agree with the annotation."""
 
     @abstractmethod
     def detect(self, image: Picture) -> tuple[Detection, ...]:
@@ -63,6 +66,14 @@ def renamed(
         replace(one, label=counted_as[one.label]) if one.label in counted_as else one
         for one in detections
     )
+
+
+def renamed_counts(counts: Mapping[str, int], counted_as: Mapping[str, str]) -> Counter[str]:
+    """The same for counts: those of a class and of what counts as it are added."""
+    found: Counter[str] = Counter()
+    for label, count in counts.items():
+        found[counted_as.get(label, label)] += count
+    return found
 
 
 def check_share(name: str, value: float | None) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,10 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
 from fairprobe.models.formats.own_code import find_named, own_errors, required_arguments
-from fairprobe.scenes.detectors.base import Detection, Detector
+from fairprobe.scenes.detectors.base import Detection, Detector, check_share
 from fairprobe.scenes.detectors.coco import BY_ID
+from fairprobe.scenes.detectors.layouts.others import TorchVision
+from fairprobe.scenes.detectors.layouts.yolo import YoloV8
 from fairprobe.scenes.labels import common
 from fairprobe.scenes.scene import Picture
 
@@ -31,27 +35,43 @@ class FunctionDetector(Detector):
     whose labels are COCO's ids or places in the function's attribute `classes`; or to the result
     of ultralytics, with its `boxes` and `names`.
 
+    `threshold` is the least score. Without, answers in the style of a library are cut where its
+    files are: TorchVision's at .5, ultralytics' at .25; lists are taken as they are.
+
+    A function with a true attribute `is_remote` queries a service: it must be callable from several
+    threads at once.
+
     Its answers are not stored, since what they depend on (weights, files, services) is unknown. If
     queries are expensive, give the function an attribute `identity`, a text that you change
     whenever its answers may change: `detect.identity = "weights of May"`. Its answers are then used
     again as long as that text and the file that defines the function stay the same.
     """
 
-    def __init__(self, function: Callable[[Picture], Any], name: str | None = None) -> None:
+    def __init__(
+        self,
+        function: Callable[[Picture], Any],
+        name: str | None = None,
+        *,
+        threshold: float | None = None,
+    ) -> None:
+        check_share("score threshold", threshold)
         if not callable(function):
             raise ModelError(
                 f"A detector is a function of a picture; got one of type {type(function).__name__}."
             )
         self._function = function
         self.name = str(name or getattr(function, "__name__", type(function).__name__))
-        self.identity = _identity(function, self.name)
+        self.threshold = threshold
+        self.identity = _identity(function, self.name, threshold)
+        self.is_remote = _is_remote(function, self.name)
 
     def detect(self, image: Picture) -> tuple[Detection, ...]:
         with own_errors(
             f"'{self.name}' failed on a picture of {image.shape[1]}×{image.shape[0]} pixels"
         ):
             answer = self._function(image)
-        return tuple(self._detection(one) for one in self._listed(answer))
+        found = map(self._detection, self._listed(answer))
+        return tuple(one for one in found if not _is_below(one.score, self.threshold))
 
     def _listed(self, answer: Any) -> list[Any] | tuple[Any, ...]:
         """The objects one by one, also of an answer in the style of a library."""
@@ -59,18 +79,24 @@ class FunctionDetector(Detector):
             answer = answer[0]  # one picture, so a batch of one
         if isinstance(answer, Mapping) and {*answer} >= TORCHVISION:
             names = getattr(self._function, "classes", BY_ID)
-            return self._numbered(answer["boxes"], answer["labels"], answer["scores"], names)
+            parts = (answer["boxes"], answer["labels"], answer["scores"])
+            return self._numbered(*parts, names, TorchVision.threshold)
         if _is_of_a_library(answer):
             found = answer.boxes
-            return self._numbered(found.xyxy, found.cls, found.conf, answer.names)
+            parts = (found.xyxy, found.cls, found.conf)
+            return self._numbered(*parts, answer.names, YoloV8.threshold)
         if not isinstance(answer, list | tuple):
             raise ModelError(
                 f"'{self.name}' returned a {type(answer).__name__}; expected {EXPECTED}."
             )
         return answer
 
-    def _numbered(self, boxes: Any, classes: Any, scores: Any, names: Any) -> list[Any]:
-        """Objects whose classes are numbers in `names`; those without a name are left out."""
+    def _numbered(
+        self, boxes: Any, classes: Any, scores: Any, names: Any, usual: float
+    ) -> list[Any]:
+        """Objects whose classes are numbers in `names`; those without a name are left out, and so
+        are those below the `usual` threshold if none was given.
+        """
         known = names if isinstance(names, Mapping) else dict(enumerate(names))
         corners, numbers, certain = map(_plain, (boxes, classes, scores))
         if corners.size % 4 or not corners.size == 4 * numbers.size == 4 * certain.size:
@@ -86,7 +112,12 @@ class FunctionDetector(Detector):
                 " an attribute 'classes', the list of its names."
             )
         rows = zip(labels, certain.ravel().tolist(), corners.reshape(-1, 4).tolist(), strict=True)
-        return [(label, score, tuple(box)) for label, score, box in rows if label]
+        least = usual if self.threshold is None else self.threshold
+        return [
+            (label, score, tuple(box))
+            for label, score, box in rows
+            if label and not _is_below(score, least)
+        ]
 
     def _detection(self, one: Any) -> Detection:
         if isinstance(one, Detection):
@@ -107,7 +138,7 @@ class OwnDetector(FunctionDetector):
     arguments that returns one.
     """
 
-    def __init__(self, spec: str) -> None:
+    def __init__(self, spec: str, *, threshold: float | None = None) -> None:
         thing = find_named(spec)
         if callable(thing) and required_arguments(thing) == 0:
             with own_errors(f"'{spec}' failed"):
@@ -117,10 +148,12 @@ class OwnDetector(FunctionDetector):
                 f"'{spec}' is neither a function of one picture nor a function without arguments"
                 " that returns one."
             )
-        super().__init__(thing, spec)
+        super().__init__(thing, spec, threshold=threshold)
+        self._spec = spec
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OwnDetector, (self.name,)  # another process finds it by its name
+        # Another process finds it by its name.
+        return partial(OwnDetector, self._spec, threshold=self.threshold), ()
 
 
 def _is_of_a_library(answer: Any) -> bool:
@@ -138,8 +171,23 @@ def _plain(values: Any) -> Rows:
     return np.asarray(values, dtype=np.float64)
 
 
-def _identity(function: Any, name: str) -> str | None:
-    """The user's text and a hash of the whole file; None without such a text."""
+def _is_below(score: Any, least: float | None) -> bool:
+    """Whether a score is too low; what is no number is refused later, by name."""
+    return least is not None and isinstance(score, Real) and bool(score < least)
+
+
+def _is_remote(function: Any, name: str) -> bool:
+    declared = getattr(function, "is_remote", False)
+    if not isinstance(declared, bool):
+        raise ModelError(
+            f"The attribute 'is_remote' of '{name}' must be True or False; got"
+            f" {repr(declared)[:80]}."
+        )
+    return declared
+
+
+def _identity(function: Any, name: str, threshold: float | None) -> str | None:
+    """The user's text, the threshold and a hash of the whole file; None without such a text."""
     text = getattr(function, "identity", None)
     if text is None:
         return None
@@ -153,4 +201,5 @@ def _identity(function: Any, name: str) -> str | None:
         file = hashlib.sha256(Path(inspect.getsourcefile(inner) or "").read_bytes()).hexdigest()
     except (TypeError, OSError):  # typed into a notebook
         file = "unknown"
-    return f"function {name} {text} source:{file}"
+    least = "usual" if threshold is None else f"{threshold:g}"
+    return f"function {name} {text} source:{file} score {least}"
