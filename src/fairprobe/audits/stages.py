@@ -37,6 +37,7 @@ from fairprobe.metrics import (
     striking_pairs,
 )
 from fairprobe.metrics import people as people_in_data
+from fairprobe.metrics.individual import check_pairs
 from fairprobe.metrics.plausible import Plausible, plausible
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.people.plausible import PlausiblePeople
@@ -297,9 +298,11 @@ def check_settings(
     people: str = "plausible",
     settings: Mapping[str, object] | None = None,
     budget: Budget | None = None,
+    pairs: str = "all",
 ) -> None:
     """Refuse impossible settings before any work is done."""
     check_counterparts(counterparts)
+    check_pairs(pairs)
     if settings:
         settled("probe" if method == AUTO else method, settings, budget or Budget())
     if isinstance(method, str):

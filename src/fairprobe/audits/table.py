@@ -41,7 +41,6 @@ from fairprobe.metrics import (
     fairness,
 )
 from fairprobe.metrics.individual import Pairs, boundary_tau, check_taus
-from fairprobe.metrics.individual import check_pairs as check_pairs  # for the command line
 from fairprobe.metrics.weighted import Weighted, weighted
 from fairprobe.models import Decision, Model, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
@@ -170,9 +169,9 @@ def audit(
         people=people,
         settings=settings,
         budget=budget,
+        pairs=pairs,
     )
     check_taus(tau)
-    check_pairs(pairs)
     check_data(data)
     if data.amounts is not None:
         raise SettingError(

@@ -185,9 +185,8 @@ def make_run(
 
 def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
     """What only audits of classes, or only those of amounts, take."""
-    from fairprobe.audits.table import check_pairs, parsed_taus
+    from fairprobe.audits.table import parsed_taus
 
-    check_pairs(options.pairs)
     if data.amounts is None:
         if options.tolerance is not None:
             raise SettingError(
@@ -242,7 +241,7 @@ def _settings(options: AuditOptions) -> dict[str, Any]:
         "seed": options.seed,
         "budget": _budget(options),
     }
-    audits.check_settings(**settings)
+    audits.check_settings(**settings, pairs=options.pairs)
     _check_seeds_by(options)
     return settings
 
