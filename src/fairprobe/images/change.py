@@ -9,8 +9,8 @@ Zheng et al., "NeuronFair", ICSE 2022, §3.3; the step is FGSM (Goodfellow et al
                                             `Change.epsilon`
 
 Deliberate choices:
-- y is the classifier's own answer: with the true value, faces that it gets wrong only become more
-  wrong.
+- y is the classifier's own answer: with the true value, faces that it gets wrong become more wrong;
+  of two values they never flip.
 - One step. `smallest` takes the smallest ε on a grid that flips the answer; `cap` lets ε grow past
   `epsilon` where it does not flip.
 - The result is a picture: x + Δ is clipped to [0, 1], and Δ is what remains after that.
