@@ -92,7 +92,8 @@ class Table4(SceneExperiment):
             "Labels",
             "count",
             "Of the paper's services, those that their makers say they support (Amazon: or more);"
-            " of ours, those that they named in any picture.",
+            " of ours, those that they named in any picture, as the annotation counts them (a bus"
+            " as a car, if it does).",
         ),
         Measure("classes", "Classes", "count"),
     )
