@@ -243,7 +243,7 @@ class _Torn(Scenes):
 
 def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_tested(tmp_path: Path) -> None:
     done = audit_scenes(
-        _Torn(), fair, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
+        _Torn(), fair, classes=["person"], mutations=["delete"], folder=tmp_path, **FAST
     )
     assert any("torn.png cannot be read" in message for message in done.document.messages)
     assert {test.scene for test in done.tests} == set(toy_scenes(3).names)
@@ -287,6 +287,17 @@ def test_classes_that_no_recognizer_names_are_left_out_and_said(tmp_path: Path) 
     )
     assert any("bicycle, car" in message for message in done.document.messages)
     assert all(set(test.truth) == {"person"} for test in done.tests)
+
+
+def test_a_background_that_is_not_annotated_is_named_as_a_limit(tmp_path: Path) -> None:
+    bare = [replace(one, stuff=np.zeros_like(one.stuff)) for one in toy_scenes(4)]
+    for given, said in ((bare, True), (list(toy_scenes(4)), False)):
+        done = audit_scenes(
+            GivenScenes(given), fair, mutations=["delete"], folder=tmp_path / str(said), **FAST
+        )
+        assert said == any(
+            "background of 4 of 4 scenes is not annotated" in one for one in done.document.messages
+        )
 
 
 def test_what_can_only_be_wrong_is_said_before_the_work() -> None:

@@ -24,6 +24,7 @@ from fairprobe.scenes.cutouts import (
     cutouts_of,
     unused_cutouts,
 )
+from fairprobe.scenes.deletion import knows_background
 from fairprobe.scenes.detectors import FORMS
 from fairprobe.scenes.detectors.base import Detection, Detector, count_labels, renamed
 from fairprobe.scenes.detectors.onnx import OnnxDetector
@@ -149,16 +150,24 @@ def use_given_cutouts(evidence: Evidence, folder: Path) -> None:
 
 def read_scenes(evidence: Evidence, stages: Stages) -> None:
     """Keep the facts of every scene that can be read."""
-    names = evidence.scenes.names
+    names, bare = evidence.scenes.names, 0
     with stages.stage(READING) as step:
         for at, name in enumerate(names, start=1):
             try:
-                evidence.facts[name] = SceneFacts.of(evidence.scenes.read(name))
+                scene = evidence.scenes.read(name)
+                evidence.facts[name] = SceneFacts.of(scene)
+                bare += not knows_background(scene)
             except FairprobeError as error:
                 evidence.messages.append(f"{name} is left out. {error}")
             step(at, len(names), f"{at:,} of {len(names):,}")
     if not evidence.facts:
         raise DataError(f"No scene could be read. {' '.join(evidence.messages[:3])}".rstrip())
+    if bare and {"delete", "rotate"} & set(evidence.settings.mutations):
+        evidence.messages.append(
+            f"The background of {bare:,} of {len(evidence.facts):,} scenes is not annotated. What"
+            " is copied into a hole there may show objects that are not annotated either; a"
+            " recognizer that finds them is counted as wrong."
+        )
 
 
 def _check_classes(evidence: Evidence) -> None:

@@ -146,6 +146,11 @@ def without(
     return image
 
 
+def knows_background(scene: Scene) -> bool:
+    """Whether the annotation says what the background is, and not only where objects are."""
+    return bool((scene.stuff > 0).mean() >= LEAST_KNOWN)
+
+
 def _kinds(scene: Scene, hole: Mask) -> npt.NDArray[np.uint8] | None:
     """The annotated kind of background at each pixel; in the hole, that of the nearest pixel, where
     pixels of the same row are near. None if the background is not annotated.
