@@ -12,7 +12,8 @@ function or service are unknown: those that it names.)
 A reading is accepted if its agreement is at least `LEAST`, and at least `TIMES` what it reaches
 with the annotations of other pictures, which is chance; pictures of one place are alike, so from
 `SURE` on chance does not matter. Below `USUAL` it may be half wrong: on CamVid's photographs small
-detectors reach .31 to .40 if read rightly, .20 with ImageNet's normalization where none belongs.
+detectors reach .31 to .40 if read rightly, but .20 without the normalization that the network
+expects and .14 with some class names in another order.
 """
 
 from __future__ import annotations
