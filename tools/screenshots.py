@@ -1,10 +1,12 @@
-"""Pictures of the dashboard for the documentation: five pages, light and dark.
+"""Pictures for the documentation: five pages of the dashboard, light and dark, and the report on
+scenes.
 
     python tools/screenshots.py RUNS        # a folder with adult-gender, german-gender,
-                                            # german-gender-repaired and streets
+                                            # german-gender-repaired and streets (scenes demo)
 
 It starts `fairprobe serve` on the folder, opens the pages in Chromium (`CHROMIUM`, or the one that
-is installed), and writes `docs/images/dashboard/*.png` with few colors, so that they stay small.
+is installed), and writes `docs/images/dashboard/*.png` and `docs/images/scenes.png` with few
+colors, so that they stay small.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 OUT = Path(__file__).parent.parent / "docs" / "images" / "dashboard"
 SIZE = {"width": 1280, "height": 860}
@@ -33,6 +35,10 @@ PAGES = {
     "compare": "/compare?run=german-gender&run=german-gender-repaired",
     "pictures": "/pictures/streets?verdict=others+lost",
 }
+
+
+REPORT = OUT.parent / "scenes.png"
+TALL = {"width": 1200, "height": 2960}
 
 
 @contextmanager
@@ -60,6 +66,13 @@ def shot(page: Page, path: Path) -> None:
     few.save(path, optimize=True)
 
 
+def report_shot(browser: Browser, run: Path) -> None:
+    """The upper part of a run's report."""
+    page = browser.new_page(viewport=TALL, device_scale_factor=0.64)  # type: ignore[arg-type]
+    page.goto((run / "report.html").resolve().as_uri())
+    shot(page, REPORT)
+
+
 def main() -> None:
     """Take all pictures."""
     OUT.mkdir(parents=True, exist_ok=True)
@@ -73,6 +86,7 @@ def main() -> None:
             for name, path in PAGES.items():
                 page.goto(address.partition("/?")[0] + path)
                 shot(page, OUT / f"{name}-{scheme}.png")
+        report_shot(browser, Path(sys.argv[1]) / "streets")
         browser.close()
     total = sum(path.stat().st_size for path in OUT.glob("*.png"))
     sys.stdout.write(f"{len(list(OUT.glob('*.png')))} pictures, {total / 1000:,.0f} kB\n")
