@@ -342,3 +342,71 @@ def test_a_detector_is_saved_without_the_warning_of_torch_about_its_weights() ->
     detector = small_detector((3, 16, 16), 2, seed=0).eval()
     archive = packed(detector, {}, None, None, pictures)  # a warning is an error here
     assert DETECTOR in zipfile.ZipFile(BytesIO(archive)).namelist()
+
+
+# -- pictures of another shape ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ending", ["onnx", "pt2"])
+@pytest.mark.parametrize("size", [(32, 32), (8, 8), (8, 32)])
+def test_a_file_refuses_pictures_of_another_size_instead_of_cutting_them_again(
+    ending: str, size: tuple[int, int], folder: Path
+) -> None:
+    network = open_network(str(folder / f"resnet.{ending}")).module
+    height, width = size
+    words = f"takes pictures of 16 × 16 pixels; got {width} × {height} pixels.*--size 16"
+    with pytest.raises(ModelError, match=words):
+        network(torch.rand(4, 3, *size))
+    with pytest.raises(ModelError, match=words):
+        DetectorSource(model=str(folder / f"resnet.{ending}")).open((3, *size), CLASSES, seed=0)
+
+
+def gray_network() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(1, 4, 3, 2), nn.ReLU(), nn.Flatten(), nn.Linear(196, CLASSES)
+    ).eval()
+
+
+@pytest.mark.parametrize("ending", ["onnx", "pt2"])
+def test_a_file_that_takes_gray_pictures_gets_them_as_pillow_makes_them(
+    ending: str, tmp_path: Path
+) -> None:
+    network = gray_network()
+    path = export(network, tmp_path / f"gray.{ending}", channels=1)
+    pixels = np.random.default_rng(0).integers(0, 256, (6, SIDE, SIDE, 3), dtype=np.uint8)
+    x = torch.from_numpy(pixels).movedim(-1, 1) / 255
+    gray = torch.stack(
+        [torch.from_numpy(np.array(Image.fromarray(one).convert("L"))) for one in pixels]
+    )
+    opened_file = open_network(str(path)).module
+    with torch.no_grad():
+        expected = network(gray[:, None] / 255)
+        torch.testing.assert_close(opened_file(x), expected, rtol=0, atol=5e-3)  # whole bytes
+        torch.testing.assert_close(opened_file(gray[:, None] / 255), expected)
+    with pytest.raises(ModelError, match=r"16 × 16 pixels in gray; got 8 × 8 pixels in gray"):
+        opened_file(torch.rand(4, 3, 8, 8))
+
+
+def test_a_file_of_rows_takes_pictures_of_as_many_numbers_only(tmp_path: Path) -> None:
+    network = nn.Sequential(nn.Linear(768, 8), nn.ReLU(), nn.Linear(8, CLASSES)).eval()
+    path = tmp_path / "rows.pt2"
+    free = {0: torch.export.Dim("rows")}
+    rows = torch.rand(2, 768)
+    torch.export.save(torch.export.export(network, (rows,), dynamic_shapes=(free,)), path)
+    opened_file = open_network(str(path)).module
+    torch.testing.assert_close(opened_file(rows.reshape(2, *SHAPE)), network(rows))
+    with pytest.raises(ModelError, match=r"takes 768 numbers; a picture of 8 × 8 pixels has 192"):
+        opened_file(torch.rand(2, 3, 8, 8))
+
+
+class Two(nn.Module):
+    def forward(self, one: Tensor, other: Tensor) -> Tensor:
+        return (one + other).flatten(1)[:, :CLASSES]
+
+
+def test_a_file_with_two_inputs_is_refused_with_their_names(tmp_path: Path) -> None:
+    path, x = tmp_path / "two.pt2", torch.rand(2, *SHAPE)
+    rows = {0: torch.export.Dim("rows")}
+    torch.export.save(torch.export.export(Two(), (x, x), dynamic_shapes=(rows, rows)), path)
+    with pytest.raises(ModelError, match=r"takes 2 inputs \(one, other\); expected one"):
+        open_network(str(path))

@@ -2,8 +2,9 @@
 TorchScript, Keras), or a folder of Hugging Face's transformers.
 
 All take pictures (N, 3, height, width) from 0 to 1 here. What a file or folder expects instead is
-done before it: a row of numbers, channels last, another size, and the mean and deviation that the
-folder's `preprocessor_config.json` names. All of that has a gradient.
+done before it: a row of numbers, gray, channels last, and the size, crop, mean and deviation that
+the folder's `preprocessor_config.json` names. All of that has a gradient. Pictures of another size
+than a file's own are refused: as rows of numbers they would be cut again, into other pictures.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ FILES = (".onnx", ".pt2", ".pt", ".pth", ".keras", ".h5")
 TRANSFORMERS = "transformers folder"
 CONFIG, PREPARATION = "config.json", "preprocessor_config.json"
 SHAPED = 3  # axes of a picture
+GRAY = (0.299, 0.587, 0.114)  # the shares of red, green and blue, as Pillow has them
 MOST_JSON = 10_000_000  # bytes
 
 
@@ -45,6 +48,14 @@ class Network:
 class Prepared(nn.Module):
     """A network that gets pictures as it expects them. Its parts keep their author's names."""
 
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+
+class FromFolder(Prepared):
+    """A network of transformers, whose pictures are brought to its size and scale."""
+
     mean: Tensor | None
     deviation: Tensor | None
 
@@ -55,12 +66,9 @@ class Prepared(nn.Module):
         size: tuple[int, int] | None = None,
         mean: Sequence[float] | None = None,
         deviation: Sequence[float] | None = None,
-        channels_last: bool = False,
-        is_flat: bool = False,
     ) -> None:
-        super().__init__()
-        self.module = module
-        self._size, self._last, self._flat = size, channels_last, is_flat
+        super().__init__(module)
+        self._size = size
         for name, values in (("mean", mean), ("deviation", deviation)):
             held = None if values is None else torch.tensor(list(values)).view(1, -1, 1, 1)
             self.register_buffer(name, held, persistent=False)
@@ -74,10 +82,70 @@ class Prepared(nn.Module):
             images = images - self.mean
         if self.deviation is not None:
             images = images / self.deviation
-        if self._last:
-            images = images.movedim(1, -1)
-        answer = self.module(images.flatten(1) if self._flat else images)
+        answer = self.module(images)
         return getattr(answer, "logits", answer)
+
+
+class FromFile(Prepared):
+    """A network that was read from a file, which takes each picture as one row of numbers.
+
+    `shape` is the (channels, height, width) of the pictures that it makes of the rows, if it makes
+    any, and `width` the length of a row.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        name: str,
+        *,
+        shape: tuple[int, ...] | None,
+        width: int | None,
+        channels_last: bool = False,
+    ) -> None:
+        super().__init__(module)
+        self._name, self._shape, self._width, self._last = name, shape, width, channels_last
+
+    def forward(self, images: Tensor) -> Any:
+        images = self._fitting(images)
+        answer = self.module((images.movedim(1, -1) if self._last else images).flatten(1))
+        if not torch.compiler.is_exporting() and len(answer) != len(images):
+            raise ModelError(
+                f"{self._name} returns {len(answer):,} answers for {len(images):,} pictures;"
+                " expected one for each. Export it with a free number of rows."
+            )
+        return answer
+
+    def _fitting(self, images: Tensor) -> Tensor:
+        """The same pictures, gray if the network takes gray ones; others are refused."""
+        channels, height, width = images.shape[1:]
+        is_gray = self._shape[0] == 1 if self._shape else self._width == height * width
+        if is_gray and channels == len(GRAY):
+            images = (images * images.new_tensor(GRAY).view(1, -1, 1, 1)).sum(dim=1, keepdim=True)
+        given = tuple(images.shape[1:])
+        if self._shape is not None and given != self._shape:
+            raise ModelError(
+                f"{self._name} takes pictures of {_pixels(self._shape)}; got {_pixels(given)}."
+                f" {_advice(self._shape, given)}"
+            )
+        if self._width is not None and prod(given) != self._width:
+            raise ModelError(
+                f"{self._name} takes {self._width:,} numbers; a picture of {_pixels(given)} has"
+                f" {prod(given):,}. Bring the pictures to the size that it was trained on."
+            )
+        return images
+
+
+def _pixels(shape: tuple[int, ...]) -> str:
+    channels, height, width = shape
+    kind = {1: " in gray", 3: ""}.get(channels, f" with {channels} channels")
+    return f"{width} × {height} pixels{kind}"
+
+
+def _advice(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
+    if wanted[0] != given[0]:
+        return "Export it for pictures with 3 channels, or with one for gray ones."
+    side = f" (--size {wanted[1]})" if wanted[1] == wanted[2] else ""
+    return f"Bring the pictures to its size{side}, or export it for theirs."
 
 
 def is_network(spec: str) -> bool:
@@ -118,9 +186,19 @@ def _open_file(path: Path) -> Network:
             f"{path.name} cannot be looked into: {opened.why or 'its layers cannot be seen'}. Give"
             " the network itself (file.py:function), or export it with other operators."
         )
+    if opened.inputs:
+        raise ModelError(
+            f"{path.name} takes {len(opened.inputs)} inputs"
+            f" ({', '.join(each.name for each in opened.inputs)}); expected one, the pictures."
+            " Export it with one."
+        )
     shape = _shape(opened.network)
     channels_last = shape is not None and shape[0] not in (1, 3) and shape[-1] in (1, 3)
-    module = Prepared(opened.network, channels_last=channels_last, is_flat=True)
+    if shape is not None and channels_last:
+        shape = (shape[-1], *shape[:-1])
+    module = FromFile(
+        opened.network, path.name, shape=shape, width=opened.width, channels_last=channels_last
+    )
     return Network(module, path.name, opened.kind, opened.classes)
 
 
@@ -129,12 +207,13 @@ def _shape(network: nn.Module) -> tuple[int, ...] | None:
     sizes = getattr(network, "sizes", None)  # a network of Keras
     if sizes is not None and len(sizes[0]) == SHAPED:
         return tuple(sizes[0])
-    for part in network.modules():
-        for node in part.graph.nodes if isinstance(part, fx.GraphModule) else ():
-            if node.op == "call_function" and node.target is torch.reshape:
-                size = node.args[1]
-                is_picture = isinstance(size, list | tuple) and len(size) == SHAPED + 1
-                return tuple(size[1:]) if is_picture else None
+    graphs = [part.graph for part in network.modules() if isinstance(part, fx.GraphModule)]
+    for node in graphs[0].nodes if graphs else ():
+        if node.op == "call_function" and node.target is not Tensor.to:  # the first but for a cast
+            size = node.args[1] if node.target is torch.reshape else ()
+            is_picture = isinstance(size, list | tuple) and len(size) == SHAPED + 1
+            known = is_picture and all(isinstance(each, int) for each in size[1:])
+            return tuple(size[1:]) if known else None
     return None
 
 
@@ -170,7 +249,7 @@ def _open_folder(folder: Path) -> Network:
         ) from error
     how = _preparation(folder)
     size = how["size"] or _size(getattr(module.config, "image_size", None))
-    prepared = Prepared(module, size=size, mean=how["mean"], deviation=how["deviation"])
+    prepared = FromFolder(module, size=size, mean=how["mean"], deviation=how["deviation"])
     return Network(prepared, folder.name, TRANSFORMERS, _labels(module))
 
 
