@@ -25,7 +25,7 @@ from fairprobe.images.change import Change
 from fairprobe.images.detector import OwnDetector, small_detector
 from fairprobe.images.interpret import hidden_layers, image_bias, layer_layouts
 from fairprobe.images.models import DetectorSource
-from fairprobe.images.networks import open_network
+from fairprobe.images.networks import FromFolder, _preparation, open_network
 from fairprobe.images.parts import Parts
 from fairprobe.images.saved import DETECTOR, packed
 from fairprobe.images.search import ImageSearch, search_images
@@ -304,6 +304,57 @@ def test_a_folder_says_its_classes_and_how_to_prepare_pictures(
     assert larger.shape == (2, CLASSES)
 
 
+def processors() -> dict[str, Any]:
+    """Image processors of transformers, each with another way to bring pictures to a size."""
+    import transformers
+
+    library: Any = transformers  # its classes have no types
+    scale = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.2, 0.25, 0.5]}
+    square, edge = {"height": SIDE, "width": SIDE}, {"shortest_edge": SIDE}
+    return {
+        "square": library.ViTImageProcessor(size=square, resample=2, **scale),
+        "bicubic": library.ViTImageProcessor(size=square, resample=3, **scale),
+        "share": library.ConvNextImageProcessor(size=edge, crop_pct=0.8, **scale),
+        "crop": library.MobileNetV2ImageProcessor(
+            size={"shortest_edge": SIDE + 5}, crop_size=square, do_center_crop=True, **scale
+        ),
+        "levit": library.LevitImageProcessor(size=edge, crop_size=square, **scale),
+        "pool": library.PoolFormerImageProcessor(
+            size=edge, crop_size=square, crop_pct=0.9, **scale
+        ),
+        "reversed": library.MobileViTImageProcessor(size=edge, crop_size=square),
+        "twice": library.EfficientNetImageProcessor(
+            size=square, resample=2, include_top=True, **scale
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", list(processors()))
+@pytest.mark.parametrize("size", [(24, 40), (33, 21), (12, 12)])
+def test_a_folder_prepares_pictures_as_its_own_image_processor_does(
+    name: str, size: tuple[int, int], tmp_path: Path
+) -> None:
+    processor = processors()[name]
+    processor.save_pretrained(tmp_path)
+    pixels = np.random.default_rng(3).integers(60, 196, (3, *size, 3), dtype=np.uint8)
+    expected = processor([Image.fromarray(one) for one in pixels], return_tensors="pt")
+    prepared = FromFolder(nn.Identity(), _preparation(tmp_path))
+    found = prepared(torch.from_numpy(pixels).movedim(-1, 1) / 255)
+    assert found.shape == (3, 3, SIDE, SIDE)
+    apart = (found - expected["pixel_values"]).abs() * 255  # in bytes
+    apart = apart if prepared.deviation is None else apart * prepared.deviation
+    assert float(apart.max()) < 1.3  # the processor rounds to whole bytes, twice
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_a_folder_in_half_precision_is_computed_in_full(kind: torch.dtype, tmp_path: Path) -> None:
+    network = vit().to(kind)
+    network.save_pretrained(tmp_path)
+    x = torch.from_numpy(images())
+    with torch.no_grad():
+        torch.testing.assert_close(opened(str(tmp_path))(x), network.float()(x).logits)
+
+
 def damaged(folder: Path, what: str) -> Path:
     """A copy of the folder with something wrong."""
     vit().save_pretrained(folder)
@@ -330,6 +381,11 @@ def damaged(folder: Path, what: str) -> Path:
         ('{"do_rescale": false}', "only 1/255 is supported"),
         ('{"size": 1000000}', "a size of"),
         ('{"image_mean": ["a"]}', "does not say how to prepare pictures"),
+        ('{"resample": 1}', "its resample is 1"),
+        ('{"do_pad": true}', "its do_pad is not supported"),
+        ('{"size": {"longest_edge": 9}}', "its size has longest_edge"),
+        ('{"do_center_crop": true}', "without a crop_size"),
+        ('{"size": 16, "crop_pct": 1e-9}', "its crop_pct is 1e-09"),
     ],
 )
 def test_a_damaged_folder_ends_in_a_sentence(what: str, words: str, tmp_path: Path) -> None:

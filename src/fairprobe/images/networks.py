@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,13 @@ CONFIG, PREPARATION = "config.json", "preprocessor_config.json"
 SHAPED = 3  # axes of a picture
 GRAY = (0.299, 0.587, 0.114)  # the shares of red, green and blue, as Pillow has them
 MOST_JSON = 10_000_000  # bytes
+RESAMPLING = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}  # by Pillow's numbers
+# Steps of image processors that are not done here.
+UNSUPPORTED = ("do_pad", "do_thumbnail", "do_align_long_axis", "do_crop_margin", "rescale_offset")
+# Image processors for which one number is the shortest edge; for others it is both edges.
+BY_EDGE = ("Bit", "CLIP", "ChineseCLIP", "ConvNext", "Levit", "LeViT", "MobileNet", "MobileViT")
+BY_EDGE += ("PoolFormer", "Siglip")
+WARPED = 384  # the shortest edge from which on ConvNext's processor does not crop
 
 
 @dataclass(frozen=True)
@@ -53,31 +59,67 @@ class Prepared(nn.Module):
         self.module = module
 
 
+@dataclass(frozen=True)
+class Preparation:
+    """What transformers does to pictures before a classifier gets them, in this order: they are
+    brought to a size (height, width), or their shortest edge to a length; cut at the center; made
+    blue-green-red; and their mean and deviation are brought to 0 and 1.
+    """
+
+    size: tuple[int, int] | None = None
+    edge: int | None = None
+    resampling: str = "bilinear"
+    crop: tuple[int, int] | None = None
+    is_reversed: bool = False
+    mean: list[float] | None = None
+    deviation: list[float] | None = None
+
+    def shaped(self, images: Tensor) -> Tensor:
+        """The pictures in the size that the classifier takes."""
+        height, width = images.shape[-2:]
+        size = self.size
+        if self.edge is not None:
+            longer = int(self.edge * max(height, width) / min(height, width))
+            size = (self.edge, longer) if height <= width else (longer, self.edge)
+        if size is not None and size != (height, width):
+            images = _resized(images, size, self.resampling)
+        if self.crop is None:
+            return images
+        (height, width), (high, wide) = images.shape[-2:], self.crop
+        if high > height or wide > width:
+            raise ModelError(
+                f"The folder's {PREPARATION} cuts {wide} × {high} pixels out of pictures of"
+                f" {width} × {height}. Give larger pictures, or correct the file."
+            )
+        top, left = (height - high) // 2, (width - wide) // 2
+        return images[..., top : top + high, left : left + wide]
+
+
+def _resized(images: Tensor, size: tuple[int, int], resampling: str) -> Tensor:
+    """The pictures in another size, as Pillow resizes them."""
+    if resampling == "nearest-exact":
+        return F.interpolate(images, size, mode=resampling)
+    found = F.interpolate(images, size, mode=resampling, align_corners=False, antialias=True)
+    return found.clamp(0, 1) if resampling == "bicubic" else found  # which overshoots
+
+
 class FromFolder(Prepared):
-    """A network of transformers, whose pictures are brought to its size and scale."""
+    """A network of transformers, whose pictures are prepared as its folder says."""
 
     mean: Tensor | None
     deviation: Tensor | None
 
-    def __init__(
-        self,
-        module: nn.Module,
-        *,
-        size: tuple[int, int] | None = None,
-        mean: Sequence[float] | None = None,
-        deviation: Sequence[float] | None = None,
-    ) -> None:
+    def __init__(self, module: nn.Module, how: Preparation) -> None:
         super().__init__(module)
-        self._size = size
-        for name, values in (("mean", mean), ("deviation", deviation)):
-            held = None if values is None else torch.tensor(list(values)).view(1, -1, 1, 1)
+        self._how = how
+        for name, values in (("mean", how.mean), ("deviation", how.deviation)):
+            held = None if values is None else torch.tensor(values).view(1, -1, 1, 1)
             self.register_buffer(name, held, persistent=False)
 
     def forward(self, images: Tensor) -> Any:
-        if self._size is not None and tuple(images.shape[-2:]) != self._size:
-            images = F.interpolate(
-                images, self._size, mode="bilinear", align_corners=False, antialias=True
-            )
+        images = self._how.shaped(images)
+        if self._how.is_reversed:
+            images = images.flip(1)
         if self.mean is not None:
             images = images - self.mean
         if self.deviation is not None:
@@ -248,28 +290,29 @@ def _open_folder(folder: Path) -> Network:
             f" {first_line(error)}."
         ) from error
     how = _preparation(folder)
-    size = how["size"] or _size(getattr(module.config, "image_size", None))
-    prepared = FromFolder(module, size=size, mean=how["mean"], deviation=how["deviation"])
+    if how.size is how.edge is how.crop is None:
+        how = replace(how, size=_size(getattr(module.config, "image_size", None)))
+    prepared = FromFolder(module.float(), how)  # half precision is for graphics cards
     return Network(prepared, folder.name, TRANSFORMERS, _labels(module))
 
 
-def _preparation(folder: Path) -> dict[str, Any]:
-    """Size, mean and deviation of the pictures that the classifier was made for. Without a file of
-    them, pixels stay numbers from 0 to 1.
+def _preparation(folder: Path) -> Preparation:
+    """How pictures are prepared for the classifier. Without a file that says so, pixels stay
+    numbers from 0 to 1.
     """
     path = folder / PREPARATION
     if not path.is_file():
-        return {"size": None, "mean": None, "deviation": None}
+        return Preparation()
     try:
         return _read_preparation(path)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, RecursionError, ZeroDivisionError) as error:
         raise ModelError(
             f"{path} does not say how to prepare pictures: {error}. Write it again, or give the"
             " network as code (file.py:function) that prepares them itself."
         ) from error
 
 
-def _read_preparation(path: Path) -> dict[str, Any]:
+def _read_preparation(path: Path) -> Preparation:
     if path.stat().st_size > MOST_JSON:
         raise ValueError("it is too large")
     found = json.loads(path.read_text(encoding="utf-8"))
@@ -278,12 +321,74 @@ def _read_preparation(path: Path) -> dict[str, Any]:
     scale = float(found.get("rescale_factor", 1 / 255)) if found.get("do_rescale", True) else 1.0
     if abs(scale - 1 / 255) > 1e-6:
         raise ValueError(f"it scales pixels by {scale:g}, and only 1/255 is supported")
-    normalizes, resizes = found.get("do_normalize", True), found.get("do_resize", True)
-    return {
-        "size": _size(found.get("crop_size") or found.get("size")) if resizes else None,
-        "mean": _channels(found.get("image_mean")) if normalizes else None,
-        "deviation": _channels(found.get("image_std")) if normalizes else None,
-    }
+    if asked := [option for option in UNSUPPORTED if found.get(option)]:
+        raise ValueError(f"its {asked[0]} is not supported")
+    kind = str(found.get("image_processor_type") or found.get("feature_extractor_type") or "")
+    normalizes = found.get("do_normalize", not kind.startswith("MobileViT"))
+    mean, deviation = (
+        _channels(found.get(name)) if normalizes else None for name in ("image_mean", "image_std")
+    )
+    if found.get("include_top"):  # EfficientNet's processor then divides once more
+        again = _channels(found.get("image_std")) or [1.0]
+        deviation = [one * other for one, other in zip(deviation or [1.0] * 3, again, strict=False)]
+    resampling = found.get("resample")
+    resampling = 2 if resampling is None else resampling
+    if resampling not in RESAMPLING:
+        raise ValueError(
+            f"its resample is {resampling!r}, and only {', '.join(map(str, RESAMPLING))} (nearest,"
+            " bilinear, bicubic) are supported"
+        )
+    size, edge, crop = _sizes(found, kind)
+    return Preparation(
+        size=size,
+        edge=edge,
+        resampling=RESAMPLING[resampling],
+        crop=crop,
+        is_reversed=bool(found.get("do_flip_channel_order")),
+        mean=mean,
+        deviation=deviation,
+    )
+
+
+def _sizes(
+    found: dict[str, Any], kind: str
+) -> tuple[tuple[int, int] | None, int | None, tuple[int, int] | None]:
+    """The size (height, width) or the shortest edge that pictures are brought to, and the size of
+    what is cut out of them.
+    """
+    crop = _size(found.get("crop_size")) if found.get("do_center_crop") else None
+    if found.get("do_center_crop") and crop is None:
+        raise ValueError("it crops pictures without a crop_size")
+    given = found.get("size")
+    if not found.get("do_resize", True) or given is None:
+        return None, None, crop
+    if isinstance(given, int) and kind.startswith(BY_EDGE):
+        given = {"shortest_edge": given}
+    if not isinstance(given, dict) or {"height", "width"} <= given.keys():
+        size, edge = _size(given), None
+    elif given.keys() == {"shortest_edge"}:
+        size, edge = None, (_size(given) or (0,))[0]
+    else:
+        raise ValueError(f"its size has {', '.join(map(str, given))}, which is not supported")
+    if kind.startswith("ConvNext"):
+        if edge is None or crop is not None:
+            raise ValueError("its size is no shortest_edge, or it crops pictures twice")
+        if edge >= WARPED:
+            return (edge, edge), None, None
+        crop = (edge, edge)
+    share = _share(found, kind)
+    if size is not None:
+        return (int(size[0] / share), int(size[1] / share)), None, crop
+    return None, edge and int(edge / share), crop
+
+
+def _share(found: dict[str, Any], kind: str) -> float:
+    """The share of an edge that is left when pictures are cut; they are made larger before."""
+    usual = 224 / 256 if kind.lower().startswith(("convnext", "levit")) else 1
+    share = float(found.get("crop_pct") or usual)
+    if not 0.1 <= share <= 1:
+        raise ValueError(f"its crop_pct is {share:g}")
+    return share
 
 
 def _channels(values: Any) -> list[float] | None:
