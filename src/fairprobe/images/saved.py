@@ -1,9 +1,9 @@
 """The networks of an audit in one file of the run folder, so that anybody can check its findings.
 
-`networks.zip` holds the detector (the user's file as it is, or a torch.export archive, which is
-read without running code of the file), the attribute heads and the independent network as
-safetensors, and a description. A network that torch.export does not take is saved as its weights
-alone; whoever checks the findings then names the network again.
+`networks.zip` holds the detector (the user's file as it is, with its weights inside, or a
+torch.export archive, which is read without running code of the file), the attribute heads and the
+independent network as safetensors, and a description. A network that torch.export does not take is
+saved as its weights alone; whoever checks the findings then names the network again.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from fairprobe.images.parts import Calls, Parts, features_at
 from fairprobe.models import Outputs, one_thread
 from fairprobe.models.formats.export_file import read_export
 from fairprobe.models.formats.file_checks import first_line
+from fairprobe.models.formats.onnx_file import whole_content
 from fairprobe.storage import check_regular, check_unpacked
 
 NETWORKS = "networks.zip"
@@ -102,8 +103,9 @@ def _saved_detector(
     only weights are there.
     """
     if file is not None and isinstance(detector, OwnDetector) and detector.parts.call is not None:
-        name, content = f"model{file.suffix.lower()}", file.read_bytes()
-        with suppress(Exception):  # a file whose weights are in other files does not open alone
+        name = f"model{file.suffix.lower()}"
+        with suppress(Exception):  # one of more than two gigabytes cannot be written as one file
+            content = whole_content(file) if file.suffix.lower() == ".onnx" else file.read_bytes()
             again = _reopened(name, content, detector.outputs, detector.parts.call)
             if _answers_alike(again, detector, images):
                 return name, content, detector.parts.call, ""
