@@ -121,9 +121,16 @@ class Logits(nn.Module):
         return answer
 
 
-def export(network: nn.Module, path: Path, *, dynamo: bool = False, channels: int = 3) -> Path:
+def export(
+    network: nn.Module,
+    path: Path,
+    x: Tensor | None = None,
+    *,
+    dynamo: bool = False,
+    channels: int = 3,
+) -> Path:
     """The network as a file, by the ending of its name."""
-    x = torch.rand(2, channels, SIDE, SIDE)
+    x = torch.rand(2, channels, SIDE, SIDE) if x is None else x
     free = {0: torch.export.Dim("rows")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporters' own

@@ -18,7 +18,8 @@ from fairprobe.datasets.image_folders import ImageGroups, by_criteria, read_grou
 from fairprobe.documents import from_dict
 from fairprobe.documents.insidebias import InsideBiasDocument, NotJudged
 from fairprobe.errors import DataError, ModelError, SettingError
-from fairprobe.images.networks import open_network
+from fairprobe.images.networks import FILES, Prepared, open_network
+from fairprobe.images.parts import authors_part
 from fairprobe.interpret.excitement import OverMaps, TooFewImagesError
 from fairprobe.interpret.insidebias import insidebias
 from fairprobe.models.load import open_model
@@ -114,9 +115,10 @@ def _look(
     classes, unlabeled = (
         (None, "") if options.labels is None else read_labels(options.labels, read.files)
     )
-    channels_last = _is_channels_last(network)
     hooks = [
-        one.register_forward_pre_hook(_prepare(source.width is not None, channels_last))
+        one.register_forward_pre_hook(
+            _prepare(source.width is not None and not isinstance(one, Prepared))
+        )
         for source, one in [main, *beside]
     ]
     looking = f"Looking at images by {criterion}" if criterion else "Looking at images"
@@ -127,7 +129,7 @@ def _look(
                 read.images,
                 layers=None if options.layer is None else [options.layer],
                 over_maps=options.over_maps,
-                channels_last=channels_last,
+                channels_last=_is_channels_last(network),
                 labels=classes,
                 confident=options.confident,
                 tau=options.tau,
@@ -170,13 +172,17 @@ class _Source:
 
 
 def _open(model: str, weights: Path | None) -> tuple[_Source, nn.Module]:
-    if Path(model).is_dir():
+    """Open a network; files and folders prepare images themselves, as for `audit-images`."""
+    path = Path(model)
+    if path.is_dir():
         network = open_network(model, weights=weights)
         return _Source(network.kind, network.name), network.module
     opened = open_model(model, weights=weights)
     if opened.network is None:
         raise ModelError(f"{opened.name} cannot be looked into. {opened.why}".rstrip())
-    return _Source(opened.kind, opened.name, opened.width), opened.network
+    is_file = path.suffix.lower() in FILES
+    module = open_network(model).module if is_file else opened.network
+    return _Source(opened.kind, opened.name, opened.width), module
 
 
 def _read(opened: _Source, network: nn.Module, folder: Path, *, as_one: bool) -> ImageGroups:
@@ -201,16 +207,14 @@ def _read(opened: _Source, network: nn.Module, folder: Path, *, as_one: bool) ->
 
 
 def _is_channels_last(network: nn.Module) -> bool:
-    """Whether this is a network of Keras with the channels last, as is its default."""
-    sizes = getattr(network, "sizes", None)
+    """Whether this is a network of Keras, whose maps have their channels last by default."""
+    sizes = getattr(authors_part(network), "sizes", None)
     return sizes is not None and len(sizes[0]) == 3 and sizes[0][-1] in (1, 3)
 
 
-def _prepare(
-    is_flat: bool, channels_last: bool
-) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor]]:
-    """A hook that turns bytes into numbers, batch by batch; a network that was read from a file
-    takes an image as one row.
+def _prepare(is_flat: bool) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor]]:
+    """A hook that turns bytes into numbers, batch by batch; own code of dense layers takes an image
+    as one row.
     """
 
     def prepare(network: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:
@@ -219,8 +223,6 @@ def _prepare(
             torch.float32,
         )
         images = given[0].to(kind) / 255
-        if channels_last:
-            images = images.movedim(1, -1)
         return (images.flatten(1) if is_flat else images,)
 
     return prepare

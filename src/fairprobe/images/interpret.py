@@ -49,7 +49,7 @@ class Tap(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        self._layout.see(func)
+        self._layout.see(func, result)
         if func in ACTIVATIONS:
             call, self._calls = self._calls, self._calls + 1
             self._look(call, result, self._layout.is_channels_last(result))

@@ -40,6 +40,8 @@ LINEAR = frozenset(
     {F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum}
 )
 CONVOLUTIONS = frozenset({F.conv1d, F.conv2d, F.conv3d, torch.conv1d, torch.conv2d, torch.conv3d})
+# What treats each channel of maps alone, and expects channels in front.
+NORMS = frozenset({F.batch_norm, torch.batch_norm, F.instance_norm, F.group_norm})
 
 
 class TooFewImagesError(DataError):
@@ -49,24 +51,35 @@ class TooFewImagesError(DataError):
 class Layout:
     """Where the channels of an activation are. Maps (images, channels, height, width) come from
     convolutions, tokens (images, tokens, channels) from linear layers, which keep channels last.
+    Three axes are tokens unless a convolution along a line made them: a convolution between linear
+    layers, as in PVTv2, gives its answer back as tokens.
     """
 
     def __init__(self) -> None:
-        self.attends = False
-        self.is_linear: bool | None = None  # the last layer with weights, if there was one
+        self._is_linear = False  # the last layer with weights
+        self._shape: tuple[int, ...] = ()  # of its answer, if it was a convolution
 
-    def see(self, func: Any) -> None:
-        """Note a function that the network has called."""
-        self.attends |= func in ATTENTION
-        if func in LINEAR or func in CONVOLUTIONS:
-            self.is_linear = func in LINEAR
+    def see(self, func: Any, answer: Any) -> None:
+        """Note a function that the network has called, and its answer."""
+        if func in LINEAR:
+            self._is_linear, self._shape = True, ()
+        elif func in CONVOLUTIONS or (func in NORMS and answer.ndim > 3):
+            self._is_linear, self._shape = False, tuple(answer.shape)
+
+    def are_maps(self, output: Tensor) -> bool:
+        """Whether an activation that was just computed is that of a convolution."""
+        return (
+            len(self._shape) == 3 if output.ndim == 3 else output.ndim > 3 and not self._is_linear
+        )
 
     def is_channels_last(self, output: Tensor) -> bool:
         """Whether an activation that was just computed has several places for each channel, and
         its channels last.
         """
-        is_linear = output.ndim == 3 if self.is_linear is None else self.is_linear
-        return output.ndim >= 3 and is_linear
+        if not self.are_maps(output):
+            return output.ndim > 2
+        _, *maps = self._shape or output.shape
+        return list(output.shape[1:]) == [*maps[1:], maps[0]] != maps
 
 
 @dataclass(frozen=True)
@@ -234,7 +247,7 @@ def excitement(
                         model, _given(images[at : at + batch], parameter), wanted, channels_last
                     )
                 for layer, is_sequence in zip(wanted, means.are_sequences, strict=True):
-                    if is_sequence or (means.attends and not layers):
+                    if is_sequence:
                         raise ModelError(_tokens(names[layer]))
                 outputs.append(output)
                 parts.append(
@@ -349,18 +362,15 @@ class _Means(TorchFunctionMode):
         self._layout = Layout()
         self._wanted, self._channels_last, self._calls = frozenset(wanted), channels_last, 0
 
-    @property
-    def attends(self) -> bool:
-        return self._layout.attends
-
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        self._layout.see(func)
+        self._layout.see(func, result)
         if func in ACTIVATIONS:
             if self._calls in self._wanted:
-                is_last = self._layout.is_channels_last(result) and not self._channels_last
-                self.are_sequences.append(result.ndim == 3 or is_last)
-                maps = result.movedim(-1, 1) if self._channels_last else result
+                is_last = self._channels_last or self._layout.is_channels_last(result)
+                is_known = self._channels_last or self._layout.are_maps(result)
+                self.are_sequences.append(result.ndim == 3 or (is_last and not is_known))
+                maps = result.movedim(-1, 1) if is_last else result
                 self.values.append(
                     maps.flatten(2).mean(dim=2, dtype=torch.float64)
                     if maps.ndim > 2
@@ -408,6 +418,8 @@ def _layers(
         authors = source_names(model, lambda: model(given), ACTIVATIONS)
         if authors is not None:
             names = authors[: len(names)]
+        elif [name for name, _ in model.named_children()] == ["module"]:  # a wrapper, no author's
+            names = [name.removeprefix("module.") for name in names]
     if not names:
         raise ModelError(
             "The network has no hidden layer with an activation function, so nothing can be"

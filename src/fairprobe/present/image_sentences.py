@@ -32,7 +32,7 @@ def expected_lines(name: str, parts: Parts, duration: float, memory: float) -> l
     )
     if (parts.trunk, parts.head) == ("trunk", "head"):  # as every detector of ours
         return [cost]
-    kind = " It is a vision transformer: its layers are tokens, not maps." if parts.attends else ""
+    kind = " It computes attention." if parts.attends else ""
     how = "" if not parts.is_found else " Found by watching it; --trunk or --head changes that."
     return [f"{name}: {parts.says}.{how}{kind}", cost]
 

@@ -106,7 +106,7 @@ def _facts(document: ImagesDocument) -> list[tuple[str, str]]:
     pictures = (
         f"{data.name}, {plural(data.faces, 'face')}{others}, {data.width} × {data.height} pixels"
     )
-    divided = [] if parts is None else [("Divided", _divided(parts))]
+    divided = [] if parts is None else [("Divided", _divided(document, parts))]
     return [
         ("Date", date(document.created)),
         ("Pictures", pictures),
@@ -116,15 +116,17 @@ def _facts(document: ImagesDocument) -> list[tuple[str, str]]:
     ]
 
 
-def _divided(parts: PartsDocument) -> str:
+def _divided(document: ImagesDocument, parts: PartsDocument) -> str:
     names = [
         f"{what} {where} ‘{name}’"
         for what, where, name in (("trunk", "up to", parts.trunk), ("head", "from", parts.head))
         if name is not None
     ]
     how = " (found)" if parts.is_found else ""
-    tokens = "; a vision transformer" if parts.attends else ""
-    return f"{', '.join(names)}{how}{tokens}"
+    layers = document.interpretation.layers if document.interpretation else []
+    kind = "a vision transformer" if any(one.layout == "tokens" for one in layers) else ""
+    attention = f"; {kind or 'computes attention'}" if parts.attends else ""
+    return f"{', '.join(names)}{how}{attention}"
 
 
 def _cards(document: ImagesDocument) -> list[Card]:
