@@ -22,7 +22,7 @@ from fairprobe.audits.image_settings import Expected
 from fairprobe.audits.verify_images import verify_images
 from fairprobe.datasets.image_sets import ImageAttribute, ImageSet
 from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError
-from fairprobe.images.saved import NETWORKS
+from fairprobe.images.saved import NETWORKS, unpack
 from fairprobe.images.target import in_order_of, with_target
 from fairprobe.models import one_thread
 from tests.audits.test_image_audit import judging_by, pictures
@@ -72,6 +72,9 @@ def changed(run: Path, target: Path, **arrays: Any) -> Path:
     for name, change in arrays.items():
         every[name] = change(every[name])
     np.savez(target / "findings.npz", **every)
+    body = json.loads((run / "audit.json").read_text())
+    del body["files"]  # as in a run of before, or where both files were altered
+    (target / "audit.json").write_text(json.dumps(body))
     return target
 
 
@@ -87,6 +90,58 @@ def test_findings_that_were_altered_do_not_hold(run: Path, tmp_path: Path) -> No
     answer = ask("verify-images", labels)
     assert answer.code == 1
     assert "do not hold" in answer.said
+
+
+def first_over_second(values: Any) -> Any:
+    return np.concatenate([values[:1], values[:1], values[2:]])
+
+
+NO_PAIRS: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "a pair of two equal answers": {"adf_labels": lambda labels: labels[:, [0, 0]]},
+    "a pair that was copied over another": {
+        f"adf_{part}": first_over_second for part in ("without", "with", "labels", "probabilities")
+    },
+    "a row twice": {"adf_rows": first_over_second},
+    "no seeds": {"seeds": lambda seeds: np.full_like(seeds, -1)},
+    "no change": {"change": np.zeros_like},
+    "a change that is not finite": {"change": lambda change: change * np.nan},
+}
+
+
+@pytest.mark.parametrize("arrays", NO_PAIRS.values(), ids=NO_PAIRS)
+def test_what_is_no_pair_of_a_seed_of_its_own_does_not_hold(
+    run: Path, tmp_path: Path, arrays: dict[str, Callable[[Any], Any]]
+) -> None:
+    altered = changed(run, tmp_path / "run", **arrays)
+    (method,) = [one for one in verify_images(altered).methods if one.method == "adf"]
+    assert method.are_pairs < method.pairs
+    answer = ask("verify-images", altered)
+    assert answer.code == 1
+    assert "are no pairs of a seed of their own" in answer.out
+
+
+def test_files_that_the_audit_did_not_write_are_named(run: Path, tmp_path: Path) -> None:
+    assert verify_images(changed(run, tmp_path / "before")).holds
+    altered = changed(run, tmp_path / "run", adf_delta=np.zeros_like)
+    (altered / "audit.json").write_bytes((run / "audit.json").read_bytes())
+    checked = verify_images(altered)
+    assert checked.altered == ("findings.npz",)
+    assert all(one.holds for one in checked.methods)
+    answer = ask("verify-images", altered)
+    assert answer.code == 1
+    assert "findings.npz is not the file that the audit wrote." in answer.out
+
+
+def test_without_a_head_the_last_sentence_says_what_was_not_checked(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "fairprobe.audits.verify_images.unpack", lambda path: replace(unpack(path), heads={})
+    )
+    answer = ask("verify-images", run)
+    assert answer.code == 0
+    assert "Which of them count strictly was not checked" in answer.out
+    assert "hold." not in answer.out
 
 
 def test_a_damaged_run_ends_in_a_sentence(run: Path, tmp_path: Path) -> None:
@@ -379,7 +434,7 @@ def test_a_network_with_too_few_outputs_is_refused_with_its_shape(models: Path) 
 def test_a_document_of_before_still_opens(run: Path) -> None:
     """New parts of the document may be missing."""
     body = json.loads((run / "audit.json").read_text())
-    del body["forecast"], body["detector"]["parts"], body["detector"]["by_class"]
+    del body["forecast"], body["detector"]["parts"], body["detector"]["by_class"], body["files"]
     for layer in body["interpretation"]["layers"]:
         del layer["layout"]
     from fairprobe.documents import from_dict

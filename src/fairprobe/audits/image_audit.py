@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from torch import nn
 
@@ -31,7 +32,7 @@ from fairprobe.images.saved import NETWORKS, packed
 from fairprobe.images.search import ImageFindings
 from fairprobe.interpret import NeuronBias
 from fairprobe.statistics.rates import Rate
-from fairprobe.storage import replacing
+from fairprobe.storage import digest, replacing
 from fairprobe.versions import versions
 
 FINDINGS = "findings.npz"
@@ -123,6 +124,12 @@ class ImageAudit(AuditResult[ImagesDocument]):
         with which `verify_images` checks them again.
         """
         return {FINDINGS: self._write_findings, NETWORKS: self._write_networks}
+
+    def sealed(self, document: ImagesDocument, folder: Path) -> ImagesDocument:
+        """With the SHA-256 of both files, by which `verify_images` knows them."""
+        paths = [folder / name for name in self.files()]
+        digests = {path.name: digest(path) for path in paths if path.is_file()}
+        return msgspec.structs.replace(document, files=digests)
 
     def _write_networks(self, path: Path) -> None:
         repaired = self.repaired

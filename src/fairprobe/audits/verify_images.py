@@ -1,7 +1,9 @@
 """Checking the findings of an audit on pictures again, with the networks that the run folder holds.
 
-Every saved pair is given to the detector and to the attribute head once more: the answers must be
-those that were saved, and the same pairs must count strictly.
+The files must be those that the document knows by their SHA-256. Every saved pair must be one: two
+pictures of a seed of its own that differ by the change of this seed, with two answers. Each is
+given to the detector and to the attribute head once more: the answers must be those that were
+saved, and the same pairs must count strictly.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
+from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.documents import file_in, read_run
 from fairprobe.documents.images import ImagesDocument
@@ -27,21 +30,25 @@ from fairprobe.images.measure import probabilities, strict_pairs
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.saved import NETWORKS, Unpacked, unpack
 from fairprobe.models import Outputs
-from fairprobe.storage import check_regular, check_unpacked
+from fairprobe.networks.vision_training import Images
+from fairprobe.storage import check_regular, check_unpacked, digest
 
 FINDINGS = "findings.npz"
 SAME = 1e-3  # in probability: another machine rounds otherwise
-PARTS = ("without", "with", "labels", "probabilities", "strict")
+STEP = 1 / 255 + 1e-6  # of a pixel: both pictures were rounded to bytes
+PARTS = ("without", "with", "labels", "probabilities", "strict", "rows")
 
 
 @dataclass(frozen=True)
 class CheckedMethod:
-    """The pairs of one search: how many get the saved answers again, how many counted strictly, and
-    how many do so now (None where no head can be asked).
+    """The pairs of one search: how many of them are pairs, how many get the saved answers again,
+    how many counted strictly, and how many do so now (None where no head can be asked).
     """
 
     method: str
     pairs: int
+    are_pairs: int
+    """Of a seed of their own, with its change between both pictures, and two answers."""
     same_answers: int
     strict: int
     strict_again: int | None
@@ -51,7 +58,7 @@ class CheckedMethod:
     @property
     def holds(self) -> bool:
         return (
-            self.same_answers == self.pairs
+            self.same_answers == self.are_pairs == self.pairs
             and self.strict_again in (None, self.strict)
             and self.in_document
         )
@@ -59,15 +66,18 @@ class CheckedMethod:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """A run whose findings were checked."""
+    """A run whose findings were checked. `altered` are the files that are not those that the audit
+    wrote; a run of an earlier version does not know.
+    """
 
     name: str
     methods: tuple[CheckedMethod, ...]
     is_head_asked: bool
+    altered: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
-        return all(one.holds for one in self.methods)
+        return not self.altered and all(one.holds for one in self.methods)
 
 
 def verify_images(
@@ -88,6 +98,12 @@ def verify_images(
             f"The run {folder} is an audit of {document.kind}. Name one that `fairprobe"
             " audit-images` wrote."
         )
+    known = document.files or {}
+    altered = tuple(
+        name
+        for name in (FINDINGS, NETWORKS)
+        if name in known and digest(_file(folder, name)) != known[name]
+    )
     arrays = _arrays(_file(folder, FINDINGS))
     saved = unpack(_file(folder, NETWORKS))
     if model is not None:
@@ -106,7 +122,7 @@ def verify_images(
         _checked(method, arrays, saved, counts[method], len(document.data.classes))
         for method in counts
     )
-    return CheckedRun(document.detector.name, methods, OWN in saved.heads)
+    return CheckedRun(document.detector.name, methods, OWN in saved.heads, altered)
 
 
 def _checked(
@@ -116,7 +132,7 @@ def _checked(
     counted: tuple[int, int],
     classes: int,
 ) -> CheckedMethod:
-    without, changed, labels, sure, strict = _parts(method, arrays)
+    without, changed, labels, sure, strict, rows = _parts(method, arrays)
     assert saved.detector is not None
     same = np.ones(len(strict), dtype=bool)
     for at, side in enumerate((without, changed)):
@@ -140,6 +156,7 @@ def _checked(
     return CheckedMethod(
         method,
         len(strict),
+        int(_are_pairs(without, changed, labels, rows, *_seeds(arrays, without)).sum()),
         int(same.sum()),
         int(strict.sum()),
         strict_again,
@@ -147,15 +164,49 @@ def _checked(
     )
 
 
+def _are_pairs(
+    without: Bytes, changed: Bytes, labels: Ints, rows: Ints, seeds: Ints, change: Images
+) -> Mask:
+    """Which pairs belong to a seed that no other one has, differ by its change, and are answered
+    otherwise.
+    """
+    places = {int(seed): place for place, seed in enumerate(seeds)}
+    place = np.array([places.get(int(row), -1) for row in rows], dtype=np.int64)
+    _, which, times = np.unique(rows, return_inverse=True, return_counts=True)
+    is_own = (place >= 0) & (times[which] == 1)
+    found: Mask = is_own & (labels[:, 0] != labels[:, 1])
+    for at in np.flatnonzero(found):
+        expected = np.clip(as_numbers(without[at]) + change[place[at]], 0, 1)
+        found[at] = (np.abs(as_numbers(changed[at]) - expected) <= STEP).all()
+    return found
+
+
+def _seeds(arrays: dict[str, npt.NDArray[Any]], pictures: Bytes) -> tuple[Ints, Images]:
+    """The rows of the seeds and the change of each."""
+    seeds, change = arrays.get("seeds"), arrays.get("change")
+    if (
+        seeds is None
+        or change is None
+        or seeds.ndim != 1
+        or seeds.dtype.kind != "i"
+        or change.dtype.kind != "f"
+        or change.shape != (len(seeds), *pictures.shape[1:])
+    ):
+        raise StorageError(
+            f"The seeds and their change in {FINDINGS} do not fit together. Run the audit again."
+        )
+    return seeds, change
+
+
 def _parts(
     method: str, arrays: dict[str, npt.NDArray[Any]]
-) -> tuple[Bytes, Bytes, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]:
+) -> tuple[Bytes, Bytes, Ints, npt.NDArray[Any], npt.NDArray[Any], Ints]:
     """The arrays of one search, if they fit together."""
     names = [f"{method}_{part}" for part in PARTS]
     missing = [name for name in names if name not in arrays]
     if missing:
         raise StorageError(f"{FINDINGS} has no array '{missing[0]}'. Run the audit again.")
-    without, changed, labels, sure, strict = (arrays[name] for name in names)
+    without, changed, labels, sure, strict, rows = (arrays[name] for name in names)
     count = len(without) if without.ndim == 4 else -1
     fits = (
         without.dtype == changed.dtype == np.uint8
@@ -165,12 +216,14 @@ def _parts(
         and sure.dtype.kind == "f"
         and strict.shape == (count,)
         and strict.dtype == np.bool_
+        and rows.shape == (count,)
+        and rows.dtype.kind == "i"
     )
     if not fits:
         raise StorageError(
             f"The arrays of {method} in {FINDINGS} do not fit together. Run the audit again."
         )
-    return without, changed, labels, sure, strict
+    return without, changed, labels, sure, strict, rows
 
 
 def _file(folder: Path | str, name: str) -> Path:

@@ -32,8 +32,9 @@ def verify_images(
 ) -> None:
     """Check every saved pair of pictures again, with the networks in the run folder.
 
-    The detector must give the saved answers, and the same pairs must count strictly. The exit code
-    is 1 if something does not hold.
+    The files must be those that the audit wrote, every pair must be one, the detector must give the
+    saved answers, and the same pairs must count strictly. The exit code is 1 if something does not
+    hold.
 
     Examples:
 
@@ -54,9 +55,17 @@ def verify_images(
         )
         if as_json:
             methods = [{**asdict(one), "holds": one.holds} for one in checked.methods]
-            body = {"detector": checked.name, "holds": checked.holds, "methods": methods}
+            body = {
+                "detector": checked.name,
+                "holds": checked.holds,
+                "is_head_asked": checked.is_head_asked,
+                "altered": checked.altered,
+                "methods": methods,
+            }
             write_json(json.dumps(body, indent=1) + "\n")
         elif not quiet:
+            for name in checked.altered:
+                output.print(f"{name} is not the file that the audit wrote.", highlight=False)
             for one in checked.methods:
                 strict = (
                     f"{one.strict:,} count strictly (the head cannot be asked)"
@@ -64,6 +73,9 @@ def verify_images(
                     else f"{one.strict_again:,} of {one.strict:,} count strictly again"
                 )
                 document = "" if one.in_document else "; the document counts others"
+                if one.are_pairs < one.pairs:
+                    none = one.pairs - one.are_pairs
+                    document = f"; {none:,} are no pairs of a seed of their own{document}"
                 output.print(
                     f"{one.method}: {one.same_answers:,} of {one.pairs:,} pairs get the saved"
                     f" answers; {strict}{document}.",
@@ -73,4 +85,10 @@ def verify_images(
         if not checked.holds:
             end(OVER, f"The findings in {run} do not hold.")
         if not quiet and not as_json:
-            output.print(f"The findings in {run} hold.", highlight=False, soft_wrap=True)
+            last = (
+                f"The findings in {run} hold."
+                if checked.is_head_asked
+                else f"The pairs in {run} get the saved answers. Which of them count strictly was"
+                " not checked: there is no head to ask."
+            )
+            output.print(last, highlight=False, soft_wrap=True)

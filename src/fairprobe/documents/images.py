@@ -420,7 +420,9 @@ class ImagePair(Document, frozen=True, kw_only=True):
 
 
 class ImagesDocument(Document, frozen=True, kw_only=True):
-    """A whole audit of a detector. `stopped` says why it ended early, if it is `partial`."""
+    """A whole audit of a detector. `stopped` says why it ended early, if it is `partial`. `files`
+    are the other files of its run folder with their SHA-256.
+    """
 
     kind: Literal["images"] = "images"
     format: Literal[3] = FORMAT
@@ -446,3 +448,4 @@ class ImagesDocument(Document, frozen=True, kw_only=True):
     verdict: str
     sentences: list[str]
     pairs: list[ImagePair]
+    files: dict[str, str] | None = None
