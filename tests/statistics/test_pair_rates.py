@@ -43,6 +43,28 @@ def test_the_interval_covers_the_true_rate(of_one: bool, people: int) -> None:
     assert covered / runs >= 0.92
 
 
+@pytest.mark.parametrize("people", [12, 30, 100, 300])
+def test_the_interval_covers_the_true_rate_where_a_few_people_have_most_pictures(
+    people: int,
+) -> None:
+    """From 2 to 500 pictures of a person, by a power law."""
+    rng, runs = np.random.default_rng(people), 400
+    covered = 0
+    for _ in range(runs):
+        pictures = np.round(2 * rng.random(people) ** (-1 / 1.2)).clip(2, 500).astype(np.int64)
+        pairs = pictures * (pictures - 1) // 2
+        hits = rng.binomial(pairs, norm.cdf(rng.normal(0, 1, people) - 1.5))
+        low, high = pair_rate(hits, pairs, of_one=True).interval()
+        covered += low <= truth(of_one=True) <= high
+    assert covered / runs >= 0.93
+
+
+def test_people_count_as_many_as_equally_many_pairs_would_need() -> None:
+    rate = pair_rate(np.array([1, 0, 1]), np.array([8, 1, 1]), of_one=True)
+    assert rate.equal_people == pytest.approx(100 / 66)
+    assert pair_rate(np.array([1, 0, 1]), np.full(3, 7), of_one=True).equal_people == 3
+
+
 def test_differences_of_groups_hold_together() -> None:
     """Three groups without a difference: hardly ever is one named."""
     rng, runs = np.random.default_rng(3), 300
@@ -91,4 +113,4 @@ def test_nobody_and_one_person_say_nothing() -> None:
     nothing = np.zeros(0, dtype=np.int64)
     assert pair_rate(nothing, nothing, of_one=True).interval() == (0.0, 1.0)
     assert pair_rate(np.array([1]), np.array([4]), of_one=True).interval() == (0.0, 1.0)
-    assert PairRate(0, 0, 0, 0).estimate == 0
+    assert PairRate(0, 0, 0, 0, 0).estimate == 0

@@ -4,8 +4,10 @@ In pairs of one person, a person's pairs count together. In pairs of two, every 
 Either way the share is computed without each person in turn (the jackknife); that variance gives an
 effective number of independent pairs, and the exact (Clopper–Pearson) interval is taken for so many
 (Korn and Graubard, Survey Methodology 1998), with Student's t in the place of the normal for few
-people. Where no variance can be seen, because no pair or every pair is an error, the number of
-pairs is taken that share nobody: one for each person, or one for every two.
+people. Pairs grow with the square of a person's pictures, so a few people may carry the share: t
+has the degrees of freedom of so many people with equally many pairs (Kish's effective number, less
+one). Where no variance can be seen, because no pair or every pair is an error, the number of pairs
+is taken that share nobody: one for each of these people, or one for every two.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from fairprobe.statistics.rates import CONFIDENCE, newcombe
 
 @dataclass(frozen=True)
 class PairRate:
-    """`hits` of `pairs`, of so many people, worth `effective` independent pairs."""
+    """`hits` of `pairs`, of so many people, worth `effective` independent pairs. `equal_people`
+    with equally many pairs each would tell as much.
+    """
 
     hits: int
     pairs: int
     people: int
     effective: float
+    equal_people: float
 
     @property
     def estimate(self) -> float:
@@ -39,7 +44,7 @@ class PairRate:
         if not self.pairs or self.people < 2:
             return 0.0, 1.0
         tail = (1 - confidence) / 2
-        few = (norm.ppf(tail) / student.ppf(tail, self.people - 1)) ** 2
+        few = (norm.ppf(tail) / student.ppf(tail, max(1.0, self.equal_people - 1))) ** 2
         number = float(self.effective * few)
         hits = number * self.estimate
         low = float(beta.ppf(tail, hits, number - hits + 1)) if self.hits else 0.0
@@ -57,15 +62,16 @@ def pair_rate(hits: Ints, pairs: Ints, *, of_one: bool) -> PairRate:
     twice = 1 if of_one else 2
     total_hits, total_pairs = int(hits.sum()) // twice, int(pairs.sum()) // twice
     people = len(pairs)
-    least = people if of_one else people / 2
+    equal = float(pairs.sum()) ** 2 / float(np.square(pairs.astype(float)).sum()) if people else 0.0
+    least = min(equal / twice, total_pairs)
     if people < 2 or total_hits in (0, total_pairs):
-        return PairRate(total_hits, total_pairs, people, min(least, total_pairs))
+        return PairRate(total_hits, total_pairs, people, least, equal)
     rest = total_pairs - pairs
     without: Floats = np.where(rest > 0, (total_hits - hits) / np.maximum(rest, 1), 0.0)
     share = total_hits / total_pairs
     variance = (people - 1) / people * float(np.square(without - share).sum())
     effective = share * (1 - share) / variance if variance > 0 else least
-    return PairRate(total_hits, total_pairs, people, float(min(effective, total_pairs)))
+    return PairRate(total_hits, total_pairs, people, float(min(effective, total_pairs)), equal)
 
 
 @dataclass(frozen=True)
