@@ -37,7 +37,9 @@ class Block(nn.Module):
         self.bn2 = nn.BatchNorm2d(after)
         self.downsample: nn.Module = nn.Identity()
         if stride != 1 or before != after:
-            self.downsample = nn.Conv2d(before, after, 1, stride, bias=False)
+            self.downsample = nn.Sequential(
+                nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
@@ -61,6 +63,18 @@ class ResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = self.layer2(self.layer1(self.relu(self.bn1(self.conv1(x)))))
         answer: Tensor = self.fc(torch.flatten(self.avgpool(x), 1))
+        return answer
+
+
+class Wrapped(nn.Module):
+    """A network within another that scales the pixels, as people often wrap theirs."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.backbone = network
+
+    def forward(self, x: Tensor) -> Tensor:
+        answer: Tensor = self.backbone((x - 0.5) / 0.25)
         return answer
 
 

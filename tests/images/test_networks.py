@@ -26,7 +26,7 @@ from fairprobe.images.detector import OwnDetector, small_detector
 from fairprobe.images.interpret import hidden_layers, image_bias, layer_layouts
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.networks import FromFolder, _preparation, open_network
-from fairprobe.images.parts import Parts
+from fairprobe.images.parts import Parts, _calls
 from fairprobe.images.saved import DETECTOR, packed, unpack
 from fairprobe.images.search import ImageSearch, search_images
 from fairprobe.interpret.excitement import excitement
@@ -37,6 +37,7 @@ from tests.images.architectures import (
     RELUS,
     SIDE,
     Logits,
+    Wrapped,
     export,
     folder_resnet,
     resnet,
@@ -87,6 +88,29 @@ def test_a_residual_network_is_divided_before_fc_and_its_layers_keep_their_names
     torch.testing.assert_close(resnet().get_submodule("fc")(features), resnet()(x))
     assert hidden_layers(detector, x[:1]) == RELUS
     assert set(layer_layouts(detector, images(1)).values()) == {"maps"}
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["none", "a.onnx", "a.pt2", pytest.param("dynamo.onnx", marks=pytest.mark.slow)],
+)
+@pytest.mark.parametrize("is_wrapped", [False, True])
+def test_every_convolution_of_a_residual_network_has_its_authors_name(
+    file: str, is_wrapped: bool, tmp_path: Path
+) -> None:
+    network = Wrapped(resnet()).eval() if is_wrapped else resnet()
+    weighted = {
+        name for name, part in network.named_modules() if isinstance(part, nn.Conv2d | nn.Linear)
+    }
+    path = tmp_path / file
+    if file != "none":
+        export(network, path, dynamo="dynamo" in file)
+    detector = opened(network if file == "none" else str(path))
+    calls, _ = _calls(detector.module, torch.from_numpy(images(2)), detector.module)
+    assert {call.name for call in calls} == weighted
+    assert f"{'backbone.' * is_wrapped}layer2.0.downsample.0" in weighted
+    activations = hidden_layers(detector, torch.from_numpy(images(1)))
+    assert activations == [f"{'backbone.' * is_wrapped}{name}" for name in RELUS]
 
 
 @pytest.mark.parametrize("name", ["vit", "vit.onnx", "vit.pt2", "folder"])

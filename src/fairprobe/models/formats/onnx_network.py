@@ -105,12 +105,16 @@ def _sources(graph: Any) -> list[str]:
 def _path(entry: Any) -> str:
     found = next((one.value for one in entry.metadata_props if one.key == SCOPES), None)
     if found is not None:
+        if entry.op_type == "Conv" and entry.input[1].endswith(".weight"):
+            return str(entry.input[1]).removesuffix(".weight")  # not of the norm merged into it
         scopes = [scope.strip(" '\"") for scope in found.strip("[]").split(",")]
         return scopes[-2] if len(scopes) > 1 else ""
-    path = ""
+    path = before = ""
     for part in entry.name.split("/")[1:-1] if entry.name.startswith("/") else ():
-        path = part if part.startswith(f"{path}.") else f"{path}.{part}".lstrip(".")
-    return path
+        inside = part.startswith(f"{before}.")  # a part of a Sequential: /layer1/layer1.0
+        path += part.removeprefix(before) if inside else f".{part}"
+        before = part
+    return path.lstrip(".")
 
 
 def _add(draft: Draft, entry: Any, values: dict[str, Any], opset: int) -> None:
