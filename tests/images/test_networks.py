@@ -19,8 +19,9 @@ from PIL import Image
 from torch import Tensor, nn
 
 from fairprobe.audits.insidebias import look_inside
+from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents.insidebias import InsideBiasDocument
-from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.errors import DataError, FairprobeError, ModelError, StorageError
 from fairprobe.images.change import Change
 from fairprobe.images.detector import OwnDetector, small_detector
 from fairprobe.images.interpret import hidden_layers, image_bias, layer_layouts
@@ -29,6 +30,7 @@ from fairprobe.images.networks import FromFolder, _preparation, open_network
 from fairprobe.images.parts import Parts, _calls
 from fairprobe.images.saved import DETECTOR, packed, unpack
 from fairprobe.images.search import ImageSearch, search_images
+from fairprobe.images.target import with_target
 from fairprobe.interpret.excitement import excitement
 from tests.images.architectures import (
     CLASSES,
@@ -516,3 +518,51 @@ def test_a_file_with_two_inputs_is_refused_with_their_names(tmp_path: Path) -> N
     torch.export.save(torch.export.export(Two(), (x, x), dynamic_shapes=(rows, rows)), path)
     with pytest.raises(ModelError, match=r"takes 2 inputs \(one, other\); expected one"):
         open_network(str(path))
+
+
+# -- messages --------------------------------------------------------------------------------------
+
+
+def test_a_missing_file_is_answered_with_what_a_network_may_be() -> None:
+    with pytest.raises(
+        StorageError, match=r"no model at none\.onnx.*\.pt2.*file\.py:function"
+    ) as said:
+        open_network("none.onnx")
+    assert "XGBoost" not in str(said.value)
+
+
+def test_a_torchscript_program_of_pictures_is_to_be_saved_otherwise(tmp_path: Path) -> None:
+    path = tmp_path / "network.pt"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.trace(resnet(), torch.rand(2, *SHAPE)).save(path)  # type: ignore[no-untyped-call]
+    with pytest.raises(ModelError, match=r"does not say the size of its pictures.*\.pt2") as said:
+        open_network(str(path))
+    assert "--encoder" not in str(said.value)
+
+
+class Failing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        raise ValueError("one line\n  and another")
+
+
+def test_an_error_of_the_users_network_is_one_line_and_names_no_file_of_ours() -> None:
+    with pytest.raises(ModelError, match=r"one line and another; .*test_networks") as said:
+        opened(Failing())
+    assert "\n" not in str(said.value)
+    with pytest.raises(ModelError) as said:
+        opened(nn.Sequential(nn.Flatten(), nn.Linear(5, CLASSES)))
+    assert "fairprobe/" not in str(said.value)
+
+
+def test_a_target_that_defines_no_classes_is_refused_with_the_reason(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, (8, SIDE, SIDE, 3), dtype=np.uint8)
+    gender = np.arange(8) % 2
+    for age, words in (
+        (np.zeros(8, dtype=np.int64), "All people whose age is known have"),
+        (np.arange(5), r"has the shape \(5,\) beside 8 images"),
+        (np.linspace(0, 1, 8), "neither whole numbers nor words but float64"),
+    ):
+        np.savez(tmp_path / "faces.npz", images=pixels, gender=gender, age=age)
+        with pytest.raises(DataError, match=f"'age' cannot be the target in 'faces'.*{words}"):
+            with_target(open_images(tmp_path / "faces.npz"), "age", "gender")

@@ -222,6 +222,11 @@ def open_network(spec: nn.Module | str, *, weights: Path | None = None) -> Netwo
 
 
 def _open_file(path: Path) -> Network:
+    if not path.exists():
+        raise StorageError(
+            f"There is no model at {path}. Expected a network's file ({', '.join(FILES)}), a folder"
+            " that save_pretrained of transformers wrote, or file.py:function."
+        )
     opened = open_model(str(path))
     if opened.network is None:
         raise ModelError(

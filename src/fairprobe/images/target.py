@@ -23,6 +23,11 @@ def with_target(data: ImageSet, target: str, sensitive: str) -> ImageSet:
             " the classifier should say; name another sensitive attribute."
         )
     if target not in data.attributes:
+        if why := " ".join(data.attribute_messages.get(target, ())):
+            raise DataError(
+                f"'{target}' cannot be the target in '{data.name}'. {why} Expected two classes or"
+                " more, as a word or a whole number for each picture."
+            )
         raise SettingError(
             f"There is no attribute '{target}' in '{data.name}'.{suggest(target, data.attributes)}"
         )

@@ -39,6 +39,7 @@ EXPECTED = (
     " probabilities"
 )
 SHOWN = 6  # names of weights in a message
+OURS = str(Path(__file__).parents[2])  # where our own code is
 
 
 def open_own(spec: str, *, weights: Path | None = None, trial: Trial | None = None) -> Opened:
@@ -176,25 +177,31 @@ def own_errors(what: str) -> Iterator[None]:
     except FairprobeError:
         raise
     except (Exception, SystemExit) as error:
-        message = str(error).strip().rstrip(".")
+        message = " ".join(str(error).split()).rstrip(".")
+        where = _where(error)
         raise ModelError(
-            f"{what} ({type(error).__name__}{': ' if message else ''}{message}; {_where(error)})."
+            f"{what} ({type(error).__name__}{': ' if message else ''}{message}"
+            f"{'; ' if where else ''}{where})."
         ) from error
 
 
 def _where(error: BaseException) -> str:
+    """The line, of the user's code or of a library; none if only our own code was running."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
-    every = traceback.extract_tb(error.__traceback__)
     outside = [
-        frame for frame in every if frame.filename != __file__ and "importlib" not in frame.filename
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith((OURS, "<")) and "importlib" not in frame.filename
     ]
     own = [
         frame
         for frame in outside
         if "site-packages" not in frame.filename and not frame.filename.startswith(sys.base_prefix)
     ]
-    last = (own or outside or every)[-1]
+    if not outside:
+        return ""
+    last = (own or outside)[-1]
     return f"{last.filename}:{last.lineno}"
 
 

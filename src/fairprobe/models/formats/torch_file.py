@@ -207,6 +207,11 @@ def _laid_out(
         network, why = _rebuild(script, fitting[0])
         is_free = len({sum(each.width for each in inputs) for inputs in fitting}) > 1
         return fitting[0], program(fitting[0]), network, why, is_free
+    if not trial.knows_people:
+        raise ModelError(
+            f"{name} takes no rows of numbers, and a TorchScript program does not say the size of"
+            " its pictures. Save the network with torch.export.save (.pt2) or as ONNX."
+        )
     raise ModelError(
         f"{name} does not take the rows of this table as {'a table' if len(names) == 1 else names}"
         f" of numbers: {refusal}. Give the encoder that it was trained with (--encoder)"
