@@ -70,6 +70,7 @@ FACTS = {
     "seconds",
     "settings",
     "forecast",
+    "files",
 }
 
 
@@ -369,7 +370,9 @@ def test_a_damaged_document_is_refused_in_a_sentence_that_names_the_place(
         with pytest.raises(StorageError, match=words):
             read_run(tmp_path / "run")
     file.write_text(text, encoding="utf-8")
-    assert to_dict(read_run(tmp_path / "run")) == whole.to_dict()
+    read = to_dict(read_run(tmp_path / "run"))
+    assert set(read["files"]) == {"findings.npz", "networks.zip"}
+    assert read | {"files": None} == whole.to_dict()
 
 
 def test_an_audit_shows_itself_in_a_line(whole: ImageAudit) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from fairprobe.images import verification
 from fairprobe.images.verification import compare, scores, threshold_at
 from fairprobe.present.verification_page import render_verification
 from tests.cli.test_cli import ask
+from tests.images.architectures import folder_resnet
 
 
 class Means(nn.Module):
@@ -88,6 +90,45 @@ def test_a_chosen_threshold_keeps_the_share_of_false_matches() -> None:
     assert (alike >= threshold).mean() > 0.04
 
 
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+@pytest.mark.parametrize("share", [0.0005, 0.05, 0.9])
+def test_a_threshold_is_exact_though_only_the_highest_scores_are_kept(
+    distance: Any, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "BLOCK", 16)
+    rng = np.random.default_rng(2)
+    found, who = np.round(rng.normal(size=(90, 3)), 1), rng.integers(0, 30, 90)  # with ties
+    rows, columns = np.triu_indices(90, 1)
+    others = scores(found, found, distance)[rows, columns][who[rows] != who[columns]]
+    must_not = np.sort(others)[len(others) - 1 - int(share * len(others))]
+    assert threshold_at(found, who, share, distance) == pytest.approx(must_not, abs=1e-9)
+
+
+def test_the_memory_of_a_threshold_does_not_grow_with_all_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verification, "BLOCK", 128)
+    found, who = np.random.default_rng(0).normal(size=(3000, 8)), np.arange(3000)
+    tracemalloc.start()
+    threshold_at(found, who, 0.001, "cosine")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 36e6 / 10  # all scores alone would take 36 MB
+
+
+def test_a_threshold_near_one_is_shown_with_the_digits_that_tell_it_from_one() -> None:
+    for threshold, text in ((0.99964, "0.999640"), (0.4, "0.400"), (-0.9991, "−0.999100")):
+        document = audit_embeddings(people(), Means(), threshold=threshold)
+        assert f"at least {text}, as given" in document.sentences[-1]
+
+
+def test_a_classifier_is_not_taken_for_embeddings_without_a_word(tmp_path: Path) -> None:
+    folder_resnet().save_pretrained(tmp_path / "network")
+    document = audit_embeddings(people(), str(tmp_path / "network"), threshold=0.5)
+    assert any("network is a classifier" in one for one in document.messages)
+    assert not audit_embeddings(people(), Means(), threshold=0.5).messages
+
+
 def test_a_planted_difference_is_found_and_a_network_without_one_gives_none() -> None:
     planted = audit_embeddings(people(blur=40), Means(), threshold=0.9)
     beyond = [(one.measure, one.one) for one in planted.compared if one.is_beyond_chance]
@@ -130,6 +171,8 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
         (data, Means(), {"distance": "manhattan"}, "cosine or euclidean"),
         (data, Means(), {"false_matches": 2.0}, "between 0 and 1"),
         (data, Means(), {"threshold": float("nan")}, "must be a number"),
+        (data, Means(), {"threshold": 3.0}, "from -1 to 1; got the threshold 3"),
+        (data, Means(), {"threshold": -1.0, "distance": "euclidean"}, "0 or more"),
         (data, nn.Sequential(nn.Flatten(), nn.Linear(192, 1)), {}, "two numbers or more"),
         (data, nn.Linear(3, 3), {}, "cannot take"),
         (data.take(who(data) % 2 == 0), Means(), {"threshold": 0.5}, "two groups of gender"),

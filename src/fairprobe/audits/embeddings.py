@@ -21,7 +21,7 @@ from fairprobe.documents.verification import (
     VerifiedGroup,
 )
 from fairprobe.errors import DataError, SettingError, suggest
-from fairprobe.images.networks import open_network
+from fairprobe.images.networks import TRANSFORMERS, Network, open_network
 from fairprobe.images.verification import Distance, compare, embeddings, threshold_at
 from fairprobe.present.verification_page import sentences
 from fairprobe.statistics.pair_rates import PairRate, differences
@@ -58,6 +58,13 @@ def audit_embeddings(
         raise SettingError(f"The distance is cosine or euclidean; got '{distance}'.")
     if threshold is not None and not np.isfinite(threshold):
         raise SettingError(f"The threshold must be a number; got {threshold:g}.")
+    if threshold is not None and distance == "cosine" and not -1 <= threshold <= 1:
+        raise SettingError(
+            f"A cosine similarity is from -1 to 1; got the threshold {threshold:g}. Give one of"
+            " them, or name the distance: euclidean."
+        )
+    if threshold is not None and distance == "euclidean" and threshold < 0:
+        raise SettingError(f"A distance is 0 or more; got the threshold {threshold:g}.")
     network = open_network(model, weights=weights)
     if not isinstance(data, ImageSet):
         data = open_images(data, size=size, limit=limit, seed=seed)
@@ -110,7 +117,11 @@ def audit_embeddings(
         threshold=sign * limit_score,
         wanted=false_matches if threshold is None else None,
         chosen_on=chosen_on,
-        messages=[*data.messages, *data.attribute_messages.get(sensitive, ())],
+        messages=[
+            *data.messages,
+            *data.attribute_messages.get(sensitive, ()),
+            *([_classifier(network.name)] if _is_classifier(network) else []),
+        ],
         groups=[
             VerifiedGroup(
                 name=name,
@@ -137,6 +148,17 @@ def audit_embeddings(
         sentences=[],
     )
     return msgspec.structs.replace(document, sentences=sentences(document))
+
+
+def _is_classifier(network: Network) -> bool:
+    return network.kind == TRANSFORMERS or network.classes is not None
+
+
+def _classifier(name: str) -> str:
+    return (
+        f"{name} is a classifier: its answers, a number for each class, are compared as if they"
+        " were embeddings. Give a network that ends before the classes."
+    )
 
 
 def _known(data: ImageSet, sensitive: str) -> Mask:

@@ -5,11 +5,12 @@ false non-match rate    pairs of one person that are taken for two
 false match rate        pairs of two people of a group that are taken for one
 
 All pairs within a group are compared, block by block, so memory does not grow with their number.
+To choose a threshold, the scores of the false matches that it allows are kept, and no others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fairprobe.arrays import Floats, Ints
+from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.images.change import pieces
@@ -80,12 +81,8 @@ def compare(found: Floats, people: Ints, threshold: float, distance: Distance) -
     names, who = np.unique(people, return_inverse=True)
     count = len(names)
     sums = np.zeros((4, count), dtype=np.int64)  # errors and pairs, of one person and of two
-    for start in range(0, len(found), BLOCK):
-        block = slice(start, min(start + BLOCK, len(found)))
-        alike = scores(found[block], found[start:], distance) >= threshold
-        mine, theirs = who[block], who[start:]
-        later = np.arange(block.stop - start)[:, None] < np.arange(len(theirs))
-        same = mine[:, None] == theirs
+    for mine, theirs, later, score in _blocks(found, who, distance):
+        alike, same = score >= threshold, mine[:, None] == theirs
         own, other = later & same, later & ~same
         sums[0] += np.bincount(mine, (own & ~alike).sum(axis=1), count).astype(np.int64)
         sums[1] += np.bincount(mine, own.sum(axis=1), count).astype(np.int64)
@@ -101,21 +98,39 @@ def compare(found: Floats, people: Ints, threshold: float, distance: Distance) -
 
 
 def threshold_at(found: Floats, people: Ints, share: float, distance: Distance) -> float:
-    """The lowest threshold at which at most this share of pairs of two people match."""
+    """The lowest threshold at which at most this share of pairs of two people match: the next
+    number above the greatest score that must not match.
+    """
     if not 0 < share < 1:
         raise SettingError(f"A false match rate is between 0 and 1, such as 0.001; got {share:g}.")
-    impostors = []
-    for start in range(0, len(found), BLOCK):
-        block = slice(start, min(start + BLOCK, len(found)))
-        later = np.arange(block.stop - start)[:, None] < np.arange(len(found) - start)
-        other = later & (people[block][:, None] != people[start:])
-        impostors.append(scores(found[block], found[start:], distance)[other])
-    every = np.sort(np.concatenate(impostors))
-    if len(every) == 0:
+    _, pictures = np.unique(people, return_counts=True)
+    pairs = (len(people) ** 2 - int(np.square(pictures).sum())) // 2
+    if not pairs:
         raise DataError("There are no two people to choose a threshold from. Give one.")
-    allowed = int(share * len(every))
-    last = every[len(every) - 1 - allowed]  # the greatest that must not match
-    return float(np.nextafter(last, np.inf))
+    needed = int(share * pairs) + 1  # those that may match, and the greatest that must not
+    highest, least = np.empty(0), -np.inf
+    for mine, theirs, later, score in _blocks(found, people, distance):
+        more = score[later & (mine[:, None] != theirs) & (score > least)]
+        highest = np.concatenate([highest, more])
+        if len(highest) > 2 * needed:
+            highest = np.partition(highest, -needed)[-needed:]
+            least = highest[0]
+    return float(np.nextafter(np.partition(highest, -needed)[-needed], np.inf))
+
+
+def _blocks(
+    found: Floats, people: Ints, distance: Distance
+) -> Iterator[tuple[Ints, Ints, Mask, Floats]]:
+    """All pairs in squares: the people of rows and columns, whether a pair is new there, and the
+    scores.
+    """
+    starts = range(0, len(found), BLOCK)
+    for start in starts:
+        for other in starts[start // BLOCK :]:
+            one, two = slice(start, start + BLOCK), slice(other, other + BLOCK)
+            mine, theirs = people[one], people[two]
+            later = start + np.arange(len(mine))[:, None] < other + np.arange(len(theirs))
+            yield mine, theirs, later, scores(found[one], found[two], distance)
 
 
 def _unit(values: Floats) -> Floats:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import floor, log10
+
 from fairprobe.documents.verification import PairRateDocument, VerificationDocument
 from fairprobe.present import fill_template
 from fairprobe.present.formats import change, count, date, decimal, percent, plain
 from fairprobe.present.table import UNDEFINED, Cell, Table
 
+CLOSE, MOST_PLACES = 0.01, 12
 TITLES = {"false_non_match": "false non-match rate", "false_match": "false match rate"}
 SAYS = {
     "false_non_match": "pairs of one person that are taken for two",
@@ -117,9 +120,18 @@ def _interval(low: float, high: float) -> str:
     return f"{plain(percent(low))} to {plain(percent(high))}"
 
 
+def _number(document: VerificationDocument) -> str:
+    """The threshold in three places, or as many as tell a similarity from 1, a distance from 0."""
+    value = document.threshold
+    rest = 1 - abs(value) if document.distance == "cosine" else value
+    if not 0 < rest < CLOSE:
+        return decimal(value)
+    return f"{value:.{min(MOST_PLACES, 2 - floor(log10(rest)))}f}".replace("-", "−")
+
+
 def _threshold(document: VerificationDocument) -> str:
     what = "similarity of at least" if document.distance == "cosine" else "distance of at most"
-    said = f"a {document.distance} {what} {decimal(document.threshold)}"
+    said = f"a {document.distance} {what} {_number(document)}"
     if document.wanted is None:
         return f"{said}, as given"
     return (
