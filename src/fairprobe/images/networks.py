@@ -36,8 +36,8 @@ RESAMPLING = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}  # by Pillow's nu
 # Steps of image processors that are not done here.
 UNSUPPORTED = ("do_pad", "do_thumbnail", "do_align_long_axis", "do_crop_margin", "rescale_offset")
 # Image processors for which one number is the shortest edge; for others it is both edges.
-BY_EDGE = ("Bit", "CLIP", "ChineseCLIP", "ConvNext", "Levit", "LeViT", "MobileNet", "MobileViT")
-BY_EDGE += ("PoolFormer", "Siglip")
+BY_EDGE: tuple[str, ...] = ("Bit", "CLIP", "ChineseCLIP", "ConvNext", "Levit", "LeViT")
+BY_EDGE += ("MobileNet", "MobileViT", "PoolFormer", "Siglip")
 WARPED = 384  # the shortest edge from which on ConvNext's processor does not crop
 
 
@@ -295,7 +295,7 @@ def _open_folder(folder: Path) -> Network:
             f" {first_line(error)}."
         ) from error
     how = _preparation(folder)
-    if how.size is how.edge is how.crop is None:
+    if how.size is None and how.edge is None and how.crop is None:
         how = replace(how, size=_size(getattr(module.config, "image_size", None)))
     prepared = FromFolder(module.float(), how)  # half precision is for graphics cards
     return Network(prepared, folder.name, TRANSFORMERS, _labels(module))
