@@ -262,6 +262,8 @@ def test_a_classifier_of_three_ages_is_audited_and_its_findings_hold(
     )
     body = audit.to_dict()
     assert body["data"]["classes"] == list(LABELS.values())
+    assert body["target"] == "age"
+    assert "classifier of age" in body["verdict"]
     network = vit() if name == "vit" else resnet()
     held_out = audit.data.held_out
     with torch.no_grad():
@@ -284,6 +286,7 @@ def test_a_classifier_of_three_ages_is_audited_and_its_findings_hold(
     assert checked.is_head_asked
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Classifier" in page
+    assert f"<h1>{audit.data.name}: classifier of age, by gender</h1>" in page
     assert "“old” recognized, female" in page
 
 

@@ -87,7 +87,7 @@ def called(folder: Path, out: Path, *words: str) -> Result:
         "--out",
         str(out),
     ]
-    usual = ["--mutations", "delete", "--classes", "car", "--inpainting", "ns"]
+    usual = ["--mutations", "delete", "--classes", "person", "--inpainting", "ns"]
     return CLI.invoke(app, ["scenes", str(folder / "pictures"), *given, *usual, *words])
 
 
@@ -150,7 +150,7 @@ def test_a_recognizer_of_which_nothing_could_be_judged_is_named_beside_one_that_
     done = audit_scenes(
         toy_scenes(3),
         [fair, tires],
-        classes=["car"],
+        classes=["person"],
         mutations=["delete"],
         fewest=1,
         folder=tmp_path,
@@ -184,7 +184,7 @@ def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_v
         done = audit_scenes(
             toy_scenes(3),
             fair,
-            classes=["car"],
+            classes=["person"],
             mutations=["delete"],
             fewest=1,
             folder=tmp_path,
@@ -418,7 +418,13 @@ def test_a_remote_function_is_called_at_once_up_to_the_cap_and_each_original_is_
     def audit(**more: Any) -> tuple[Service, ScenesDocument]:
         service = Service()
         done = audit_scenes(
-            toy_scenes(6), service, classes=["car"], mutations=["delete"], fewest=1, **FAST, **more
+            toy_scenes(6),
+            service,
+            classes=["person"],
+            mutations=["delete"],
+            fewest=1,
+            **FAST,
+            **more,
         )
         return service, done.document
 
@@ -436,7 +442,9 @@ def test_a_remote_function_is_called_at_once_up_to_the_cap_and_each_original_is_
 def test_several_services_are_queried_at_the_same_time() -> None:
     under_way: list[int] = []
     services = [Service(under_way), Service(under_way)]
-    audit_scenes(toy_scenes(6), services, classes=["car"], mutations=["delete"], at_once=1, **FAST)
+    audit_scenes(
+        toy_scenes(6), services, classes=["person"], mutations=["delete"], at_once=1, **FAST
+    )
     assert max(one.together for one in services) == 2
     assert [one.calls for one in services] == [18, 18]
 

@@ -88,6 +88,7 @@ class ImageAudit(AuditResult[ImagesDocument]):
     seconds: dict[str, float] = field(default_factory=dict)
     stopped: str | None = None
     failed: bool = False
+    target: str | None = None  # the attribute that a classifier should say
     versions: dict[str, str] = field(default_factory=lambda: versions("torch", "numpy"))
 
     @property

@@ -78,6 +78,7 @@ def images_document(audit: ImageAudit) -> ImagesDocument:
         versions=audit.versions,
         seed=audit.seed,
         sensitive=audit.sensitive,
+        target=audit.target,
         partial=audit.stopped is not None,
         stopped=audit.stopped,
         messages=[

@@ -115,6 +115,7 @@ def audit_images(
     check_others(data, sensitive, how.also)
     run = ImageStages(data, sensitive, how, seed, progress)
     audit = run.prepare(source, expect)
+    audit.target = target
     with run.stages.keep_partial(lambda: any(map(len, audit.findings.values()))):
         run.interpret()
         run.search(OWN, how.methods)

@@ -420,8 +420,9 @@ class ImagePair(Document, frozen=True, kw_only=True):
 
 
 class ImagesDocument(Document, frozen=True, kw_only=True):
-    """A whole audit of a detector. `stopped` says why it ended early, if it is `partial`. `files`
-    are the other files of its run folder with their SHA-256.
+    """A whole audit of a detector, or of a classifier of the attribute `target`. `stopped` says why
+    it ended early, if it is `partial`. `files` are the other files of its run folder with their
+    SHA-256.
     """
 
     kind: Literal["images"] = "images"
@@ -431,6 +432,7 @@ class ImagesDocument(Document, frozen=True, kw_only=True):
     versions: dict[str, str]
     seed: int
     sensitive: str
+    target: str | None = None
     partial: bool
     stopped: str | None
     messages: list[str]

@@ -86,6 +86,7 @@ def headline(document: ImagesDocument) -> str:
 def verdict(document: ImagesDocument) -> str:
     """What the searches found, and whether that can be about the sensitive attribute."""
     name, kind = document.sensitive, kind_of(document)
+    kind += "" if document.target is None else f" of {document.target}"
     best = best_search(document)
     if best is None and document.partial:
         return "The audit was interrupted before any search began, so no pairs are known."
@@ -98,7 +99,7 @@ def verdict(document: ImagesDocument) -> str:
     if best.loose.idis == 0:
         return (
             f"No differing pair was found: from {count(best.seeds)} faces, the change of {name}"
-            " never changed the verdict. This does not prove that there is none."
+            f" never changed the verdict of the {kind}. This does not prove that there is none."
         )
     if best.idis == 0:
         return (

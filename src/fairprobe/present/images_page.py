@@ -50,12 +50,13 @@ def render_images(document: ImagesDocument) -> str:
 def page(document: ImagesDocument) -> dict[str, Any]:
     """The template's variables. What an interrupted audit did not reach is empty."""
     best, times, settings = best_search(document), document.seconds, _settings(document)
+    subject = "" if document.target is None else f": classifier of {document.target}"
     return {
         "document": document,
         "version": document.versions.get("fairprobe", ""),
         "name": document.sensitive,
         "kind": kind_of(document),
-        "title": f"{document.data.name}, by {document.sensitive}",
+        "title": f"{document.data.name}{subject}, by {document.sensitive}",
         "status": "found" if best and best.idis else "none",
         "headline": headline(document),
         "facts": _facts(document),
