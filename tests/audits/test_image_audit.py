@@ -71,6 +71,7 @@ FACTS = {
     "settings",
     "forecast",
     "files",
+    "target",
 }
 
 
