@@ -36,8 +36,10 @@ RESAMPLING = {0: "nearest-exact", 2: "bilinear", 3: "bicubic"}  # by Pillow's nu
 # Steps of image processors that are not done here.
 UNSUPPORTED = ("do_pad", "do_thumbnail", "do_align_long_axis", "do_crop_margin", "rescale_offset")
 # Image processors for which one number is the shortest edge; for others it is both edges.
-BY_EDGE: tuple[str, ...] = ("Bit", "CLIP", "ChineseCLIP", "ConvNext", "Levit", "LeViT")
-BY_EDGE += ("MobileNet", "MobileViT", "PoolFormer", "Siglip")
+BY_EDGE = (
+    *("Bit", "CLIP", "ChineseCLIP", "ConvNext", "Levit", "LeViT"),
+    *("MobileNet", "MobileViT", "PoolFormer", "Siglip"),
+)
 WARPED = 384  # the shortest edge from which on ConvNext's processor does not crop
 
 
