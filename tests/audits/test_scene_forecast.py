@@ -36,16 +36,19 @@ class Remote(Detector):
 
 def test_no_audit_takes_more_than_its_forecast(tmp_path: Path) -> None:
     scenes = toy_scenes(3)
-    mutations, classes = ("insert", "delete"), ("person",)
     settings = Settings(
-        mutations=mutations, classes=classes, repeats=1, clusters=1, inpainting="telea"
+        mutations=("insert", "delete"),
+        classes=("person",),
+        repeats=1,
+        clusters=1,
+        inpainting="telea",
     )
     expected = forecast(scenes, [FunctionDetector(fair, "fair"), Remote()], settings, Stages(None))
     audit = audit_scenes(
         scenes,
         [fair],
-        mutations=mutations,
-        classes=classes,
+        mutations=["insert", "delete"],
+        classes=["person"],
         repeats=1,
         clusters=1,
         inpainting="telea",
