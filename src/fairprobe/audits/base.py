@@ -200,7 +200,7 @@ class RunFolder(StagedFolder):
             saved = _save_run(files, self.folder)
             shutil.rmtree(self.checkpoint, ignore_errors=True)  # it needs the room, and is done
             raise StorageError(f"{self.why(error)}. {saved}") from error
-        return document
+        return result.sealed(document, self.folder)
 
 
 def _is_run(folder: Path) -> bool:
