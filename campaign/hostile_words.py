@@ -97,7 +97,7 @@ def _scene_classes(given: Case) -> list[str]:
     place = given.folder / "masks"
     return [
         *("scenes", str(place / "pictures"), "--annotations", str(place / "masks")),
-        *("--names", str(names), "--classes", "car", "--mutations", "delete"),
+        *("--names", str(names), "--classes", "person", "--mutations", "delete"),
         *("--inpainting", "ns", "--fewest", "1", "--detector", f"{code}:detect"),
         *("--out", str(given.folder / "out")),
     ]

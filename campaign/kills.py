@@ -103,7 +103,7 @@ def _scenes(originals: Path, folder: Path) -> list[str]:
     place = originals / "masks"
     return [
         *("scenes", str(place / "pictures"), "--annotations", str(place / "masks")),
-        *("--names", str(place / "names.json"), "--classes", "car", "--inpainting", "ns"),
+        *("--names", str(place / "names.json"), "--classes", "person", "--inpainting", "ns"),
         *("--mutations", "delete,rotate", "--fewest", "1", "--quiet", "--workers", "1"),
         *("--detector", f"{place / 'toys.py'}:fair", "--out", str(folder / "run")),
     ]

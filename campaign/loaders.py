@@ -249,7 +249,7 @@ def _scenes_words(annotations: str, folder: Path) -> list[str]:
     return [
         *("scenes", str(folder / "pictures"), "--annotations", str(folder / annotations)),
         *("--detector", f"{code}:detect", "--mutations", "delete", "--inpainting", "ns"),
-        *("--classes", "car", "--repeats", "1", "--quiet", *names, *out),
+        *("--classes", "person", "--repeats", "1", "--quiet", *names, *out),
     ]
 
 

@@ -368,7 +368,7 @@ def write_runs(folder: Path) -> None:
     (folder / "masks" / "toys.py").write_text(TOYS)
     _command(
         *("scenes", folder / "masks" / "pictures", "--annotations", folder / "masks" / "masks"),
-        *("--names", folder / "masks" / "names.json", "--classes", "car", "--inpainting", "ns"),
+        *("--names", folder / "masks" / "names.json", "--classes", "person", "--inpainting", "ns"),
         *("--mutations", "delete", "--fewest", "1", "--quiet"),
         *("--detector", f"{folder / 'masks' / 'toys.py'}:fair"),
         *("--out", folder / "scenes-run" / "run"),
