@@ -123,6 +123,16 @@ def test_an_accepted_repair_writes_a_run_with_its_proof_and_says_so(
         assert body["generation"][name] == before["generation"][name]
 
 
+def test_a_repair_draws_as_many_people_as_its_run_did(trained: Path) -> None:
+    lenient = [*LENIENT, "--no-curve", "--max-seeds", "4", "--accept-anyway"]
+    answer = ask("repair", trained, "--with", "blind", *lenient, "--out", "run", "-q")
+    assert answer.code == 0, answer
+    body, before = read_document("run"), read_document(trained)
+    drawn = before["dm_rs"]["samples"]
+    assert drawn != 50_000
+    assert body["repair"]["after"]["dm_rs"]["samples"] == body["dm_rs"]["samples"] == drawn
+
+
 def test_the_network_of_the_run_is_the_repaired_one_and_the_first_run_is_as_it_was(
     accepted: tuple[Path, Answer], trained: Path
 ) -> None:

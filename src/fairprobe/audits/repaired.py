@@ -189,11 +189,12 @@ def repair_run(
     sensitive: tuple[str, ...] = (),
     table: Path | str | None = None,
     model: OpenModel | None = None,
+    samples: int | None = None,
     **options: Any,
 ) -> Audit | ScoreAudit:
     """Repair the model of a run, and search and measure as its audit did, for its sensitive
     attributes or for others. `table` and `model` are the user's own, if the run was made with them;
-    `options` are those of `repair`.
+    `samples` is the run's number unless given; `options` are those of `repair`.
     """
     document = read_repairable_run(folder)
     data = data_of(document, Path(folder), table)
@@ -241,6 +242,7 @@ def repair_run(
         variant=found.variant or None,
         settings=found.settings,
         budget=budget,
+        samples=document.dm_rs.samples if samples is None else samples,
         seed=_seed_of(given, document.seed),
         **options,
     )

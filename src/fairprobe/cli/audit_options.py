@@ -12,7 +12,7 @@ from fairprobe.catalogue import METHODS
 from fairprobe.cli.common import Resume, command_line, progress, tell_unfinished
 from fairprobe.cli.decision import Costs, DecisionThreshold, decision_of
 from fairprobe.cli.inputs import ModelOptions, NamedTable, nothing_to_train
-from fairprobe.cli.options import Samples, Seed
+from fairprobe.cli.options import Seed
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
@@ -109,7 +109,9 @@ class AuditOptions:
     ] = None
     counterparts: Annotated[str, typer.Option(help=COUNTERPARTS)] = "twins"
     outside: Annotated[str, typer.Option(help=OUTSIDE)] = "clip"
-    samples: Samples = 50_000
+    samples: Annotated[
+        int, typer.Option(help="Possible people drawn to measure how common discrimination is.")
+    ] = 50_000
     tau: Annotated[str | None, typer.Option(help=TAU, show_default="0.001")] = None
     pairs: Annotated[str, typer.Option(help=PAIRS)] = "all"
     seed: Seed = 0

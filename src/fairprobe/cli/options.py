@@ -23,9 +23,6 @@ import typer
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace the run that is in the folder.")
 ]
-Samples = Annotated[
-    int, typer.Option(help="Possible people drawn to measure how common discrimination is.")
-]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.")]
 
 

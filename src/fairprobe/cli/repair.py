@@ -26,7 +26,7 @@ from fairprobe.cli.common import (
     tell_unfinished,
 )
 from fairprobe.cli.inputs import ModelOptions, RunTable, split
-from fairprobe.cli.options import Overwrite, Samples, grouped
+from fairprobe.cli.options import Overwrite, grouped
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
@@ -209,7 +209,13 @@ class ProofOptions:
             "--no-curve", help="Try no other strengths: quicker, without the trade-off picture."
         ),
     ] = False
-    samples: Samples = 50_000
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            help="Possible people drawn to measure how common discrimination is.",
+            show_default="as many as in the run",
+        ),
+    ] = None
     max_seeds: Annotated[
         int, typer.Option(help="Train at most this many pairs of networks to decide.")
     ] = 12
