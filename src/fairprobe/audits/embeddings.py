@@ -65,9 +65,11 @@ def audit_embeddings(
         )
     if threshold is not None and distance == "euclidean" and threshold < 0:
         raise SettingError(f"A distance is 0 or more; got the threshold {threshold:g}.")
-    network = open_network(model, weights=weights)
     if not isinstance(data, ImageSet):
         data = open_images(data, size=size, limit=limit, seed=seed)
+    height, width = data.images.shape[2:]
+    network = open_network(model, weights=weights, size=(height, width))
+    sized = network.says_size(data.other_sizes)
     known = _known(data, sensitive)
     stages = Stages(progress)
     with stages.stage("Computing embeddings") as step:
@@ -117,8 +119,11 @@ def audit_embeddings(
         threshold=sign * limit_score,
         wanted=false_matches if threshold is None else None,
         chosen_on=chosen_on,
+        height=height,
+        width=width,
         messages=[
             *data.messages,
+            *sized,
             *data.attribute_messages.get(sensitive, ()),
             *([_classifier(network.name)] if _is_classifier(network) else []),
         ],

@@ -153,6 +153,9 @@ class InsideBiasDocument(Document, frozen=True, kw_only=True):
     by_chance: Share
     detectable: Share
     verdict: InsideBiasVerdict
+    height: Count | None = None
+    """Of the images, as they were given to the network; null in older documents."""
+    width: Count | None = None
     order: str
     over_maps: Literal["maximum", "average"] = "maximum"
     confident: Share | None = None

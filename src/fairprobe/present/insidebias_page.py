@@ -16,6 +16,7 @@ from fairprobe.present.formats import (
     interval,
     level,
     percent,
+    pixels,
     plain,
     ratio,
     with_interval,
@@ -202,9 +203,10 @@ def _headline(document: InsideBiasDocument) -> str:
 
 
 def _facts(document: InsideBiasDocument) -> list[tuple[str, str]]:
+    images = [f"{group.name} {count(group.images)}" for group in document.groups]
     return [
         ("Date", date(document.created)),
-        ("Images", ", ".join(f"{group.name} {count(group.images)}" for group in document.groups)),
+        ("Images", f"{', '.join(images)}{pixels(document.height, document.width)}"),
         *([("Criterion", document.criterion)] if document.criterion else []),
         ("Layer that decides", document.decisive),
         *([("Over maps", "average")] if document.over_maps == "average" else []),
