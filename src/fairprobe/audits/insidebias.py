@@ -14,7 +14,7 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from fairprobe.audits.base import OnStage, Stages
+from fairprobe.audits.base import OnStage, Stages, counted
 from fairprobe.datasets.image_folders import ImageGroups, by_criteria, read_groups, read_labels
 from fairprobe.documents import from_dict
 from fairprobe.documents.insidebias import InsideBiasDocument, NotJudged
@@ -139,7 +139,7 @@ def _look(
                 tau=options.tau,
                 references=[one for _, one in beside],
                 seed=options.seed,
-                progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
+                progress=counted(step),
             )
     finally:
         for hook in hooks:
