@@ -47,6 +47,7 @@ def people(count: int, side: int) -> ImageSet:
 @pytest.fixture
 def faces(tmp_path: Path) -> Path:
     data = people(60, 12)
+    assert data.identities is not None
     path = tmp_path / "people.npz"
     np.savez(
         path,
@@ -131,7 +132,15 @@ def test_memory_is_forecast_within_a_factor_of_two(network: str, count: int, sid
 def test_the_forecast_is_said_before_the_work_and_not_where_nothing_else_is(
     faces: Path, code: str
 ) -> None:
-    words = [faces, "--model", code, "--sensitive", "gender", "--threshold", "0.5"]
+    words: list[str | Path] = [
+        faces,
+        "--model",
+        code,
+        "--sensitive",
+        "gender",
+        "--threshold",
+        "0.5",
+    ]
     answer = ask("audit-embeddings", *words)
     assert answer.code == 0
     assert answer.said.startswith(TAKES)
@@ -145,7 +154,15 @@ def test_the_forecast_is_said_before_the_work_and_not_where_nothing_else_is(
 def test_a_dry_run_says_what_the_audit_would_take_and_ends(
     faces: Path, code: str, tmp_path: Path
 ) -> None:
-    words = [faces, "--model", code, "--sensitive", "gender", "--out", tmp_path / "x.json"]
+    words: list[str | Path] = [
+        faces,
+        "--model",
+        code,
+        "--sensitive",
+        "gender",
+        "--out",
+        tmp_path / "x.json",
+    ]
     answer = ask("audit-embeddings", *words, "--dry-run")
     assert (answer.code, answer.out) == (0, "")
     assert answer.said.startswith(TAKES)
@@ -156,7 +173,15 @@ def test_in_a_pipe_every_stage_says_how_far_it_is_and_what_is_left(
     faces: Path, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Lines, "EVERY", 0.0)
-    words = [faces, "--model", code, "--sensitive", "gender", "--false-matches", "0.1"]
+    words: list[str | Path] = [
+        faces,
+        "--model",
+        code,
+        "--sensitive",
+        "gender",
+        "--false-matches",
+        "0.1",
+    ]
     answer = ask("audit-embeddings", *words)
     assert answer.code == 0, answer.said
     assert "Computing embeddings: 53 % after 0 s, about 0 s left (64 of 120)" in answer.said

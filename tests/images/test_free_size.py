@@ -253,7 +253,7 @@ def test_insidebias_and_audit_embeddings_say_the_size_they_used(
     name: str, files: Path, faces: Path, tmp_path: Path
 ) -> None:
     groups, model = grouped(faces, tmp_path / "groups"), named(files, name)
-    asked = {
+    asked: dict[str, list[str | Path]] = {
         "insidebias": ["--groups", groups],
         "audit-embeddings": [faces, "--sensitive", "gender", "--threshold", "0.5"],
     }
@@ -273,7 +273,7 @@ def test_pictures_of_several_sizes_are_refused_until_a_size_is_named(
     for path in sorted(faces.rglob("*.png"))[:3]:
         Image.open(path).resize((40, 40)).save(path)
     groups, model = grouped(faces, tmp_path / "groups"), named(files, "onnx")
-    words = ["--model", model, "--sensitive", "gender"]
+    words: list[str | Path] = ["--model", model, "--sensitive", "gender"]
     for command in ("audit-images", "audit-embeddings"):
         answer = ask(command, faces, *words)
         assert answer.code == 2

@@ -24,6 +24,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import ModelError
 from fairprobe.images.attribute import ON_HEADS, ON_NETWORKS, attribute_network, learn
 from fairprobe.images.change import Change, ChangeSettings, pieces
@@ -133,7 +134,7 @@ def forecast(
 
 
 def forecast_embeddings(
-    network: nn.Module, images: Images, groups: Sequence[int], share: float
+    network: nn.Module, images: Bytes, groups: Sequence[int], share: float
 ) -> Cost:
     """What it takes to embed all pictures and to compare all pairs within groups of these sizes.
     `share` of the pairs are kept where a threshold is chosen.
@@ -159,20 +160,21 @@ def forecast_embeddings(
     return Cost(MARGIN * seconds, MARGIN * memory)
 
 
-class _Live(TorchDispatchMode):
+class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The most bytes that results of torch's operators hold at one time."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.most = 0
-        self._held: dict[StorageWeakRef, int] = {}
+        self._held: dict[Any, int] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         for value in tree_leaves(result):
             if isinstance(value, torch.Tensor):
                 storage = value.untyped_storage()
-                self._held[StorageWeakRef(storage)] = storage.nbytes()
+                held: Any = StorageWeakRef  # which has no types
+                self._held[held(storage)] = storage.nbytes()
         self._held = {one: size for one, size in self._held.items() if not one.expired()}
         self.most = max(self.most, sum(self._held.values()))
         return result

@@ -248,7 +248,9 @@ class _Archive:
                 of_expression(axis["as_expr"]["expr_str"], ranges) if known is None else known
                 for axis, known in zip(sizes[1:], shape, strict=True)
             ]
-            shape = [None] if None in axes else [*(bound(axes, size, self.name) or [None])]
+            free = [axis for axis in axes if axis is not None]
+            known_shape = bound(free, size, self.name) if len(free) == len(axes) else None
+            shape = [None] if known_shape is None else [*known_shape]
             self.is_sized = True
         if not sizes or None in shape:
             raise ModelError(

@@ -59,7 +59,8 @@ def bound(sizes: Sequence[int | Free], size: Size | None, name: str) -> tuple[in
     is_last = sizes[-1:] and sizes[-1] in CHANNELS and sizes[0] not in CHANNELS
     if size is None or len(sizes) != 3 or isinstance(sizes[-1 if is_last else 0], Free):
         return None
-    shape, numbers = list(sizes), {}
+    shape = list(sizes)
+    numbers: dict[str, int] = {}
     for place, axis, pixels in zip((0, 1) if is_last else (1, 2), AXES, size, strict=True):
         free = shape[place]
         if isinstance(free, Free):
