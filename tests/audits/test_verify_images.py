@@ -136,7 +136,8 @@ def test_without_a_head_the_last_sentence_says_what_was_not_checked(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "fairprobe.audits.verify_images.unpack", lambda path: replace(unpack(path), heads={})
+        "fairprobe.audits.verify_images.unpack",
+        lambda path, size: replace(unpack(path, size), heads={}),
     )
     answer = ask("verify-images", run)
     assert answer.code == 0

@@ -41,6 +41,11 @@ class OnStep(Protocol):
     def __call__(self, done: int, total: int, detail: str = "") -> None: ...
 
 
+def counted(step: OnStep) -> Callable[[int, int], None]:
+    """Reports so many of so many."""
+    return lambda done, total: step(done, total, f"{done:,} of {total:,}")
+
+
 def check_seed(seed: int) -> None:
     """Refuse a seed that a generator cannot take."""
     if not 0 <= seed < 2**63:

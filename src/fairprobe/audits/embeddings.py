@@ -4,6 +4,7 @@ threshold.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import numpy as np
 from torch import nn
 
 from fairprobe.arrays import Mask
-from fairprobe.audits.base import OnStage, Stages, check_seed
+from fairprobe.audits.base import OnStage, Stages, check_seed, counted
+from fairprobe.audits.image_forecast import Cost, forecast_embeddings
 from fairprobe.datasets.image_sets import ImageSet, open_images
 from fairprobe.documents.verification import (
     GroupsCompared,
@@ -46,12 +48,14 @@ def audit_embeddings(
     seed: int = 0,
     command: str = "",
     progress: OnStage | None = None,
+    expect: Callable[[Cost], None] | None = None,
 ) -> VerificationDocument:
     """Compare all pairs of pictures within each group of the sensitive attribute.
 
     `threshold` is the similarity (cosine) from which on, or the distance (euclidean) up to which,
     two faces are taken for one person's. Without it, one is chosen on people that are not held out,
     such that a share of `false_matches` of them match, and all else is measured on the held-out.
+    `expect` is called with what that will take, before the work begins.
     """
     check_seed(seed)
     if distance not in ("cosine", "euclidean"):
@@ -65,35 +69,45 @@ def audit_embeddings(
         )
     if threshold is not None and distance == "euclidean" and threshold < 0:
         raise SettingError(f"A distance is 0 or more; got the threshold {threshold:g}.")
-    network = open_network(model, weights=weights)
     if not isinstance(data, ImageSet):
         data = open_images(data, size=size, limit=limit, seed=seed)
+    height, width = data.images.shape[2:]
+    network = open_network(model, weights=weights, size=(height, width))
+    sized = network.says_size(data.other_sizes)
     known = _known(data, sensitive)
     stages = Stages(progress)
-    with stages.stage("Computing embeddings") as step:
-        found = embeddings(
-            network.module,
-            data.images,
-            progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
-        )
-    people = data.identities
+    people, attribute = data.identities, data.attributes[sensitive]
     assert people is not None
+    learned = known & (~data.held_out if threshold is None else False)
+    measured = known & (data.held_out if threshold is None else True)
+    rows_of = {
+        value: rows
+        for code, value in enumerate(attribute.values)
+        if (rows := np.flatnonzero(measured & (attribute.codes == code))).size
+    }
+    if expect is not None and rows_of:
+        with stages.stage("Trying a few pictures"):
+            sizes = [int(learned.sum()), *map(len, rows_of.values())]
+            share = false_matches if threshold is None else 0
+            cost = forecast_embeddings(network.module, data.images, sizes, share)
+        expect(cost)
+    with stages.stage("Computing embeddings") as step:
+        found = embeddings(network.module, data.images, progress=counted(step))
     sign = 1 if distance == "cosine" else -1
-    measured, chosen_on = known, 0
     if threshold is None:
-        learned = known & ~data.held_out
-        chosen_on = len(np.unique(people[learned]))
-        limit_score = threshold_at(found[learned], people[learned], false_matches, distance)
-        measured = known & data.held_out
+        with stages.stage("Choosing the threshold") as step:
+            limit_score = threshold_at(
+                found[learned], people[learned], false_matches, distance, progress=counted(step)
+            )
     else:
         limit_score = sign * threshold
-    attribute = data.attributes[sensitive]
-    with stages.stage("Comparing pairs"):
-        groups = {
-            value: compare(found[rows], people[rows], limit_score, distance)
-            for code, value in enumerate(attribute.values)
-            if (rows := np.flatnonzero(measured & (attribute.codes == code))).size
-        }
+    chosen_on = len(np.unique(people[learned]))
+    groups = {}
+    for value, rows in rows_of.items():
+        with stages.stage(f"Comparing pairs, {value}") as step:
+            groups[value] = compare(
+                found[rows], people[rows], limit_score, distance, progress=counted(step)
+            )
     if len(groups) < 2:
         raise DataError(
             f"Expected two groups of {sensitive} or more to compare; got"
@@ -117,8 +131,11 @@ def audit_embeddings(
         threshold=sign * limit_score,
         wanted=false_matches if threshold is None else None,
         chosen_on=chosen_on,
+        height=height,
+        width=width,
         messages=[
             *data.messages,
+            *sized,
             *data.attribute_messages.get(sensitive, ()),
             *([_classifier(network.name)] if _is_classifier(network) else []),
         ],

@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from fairprobe.arrays import Ints
-from fairprobe.audits.base import OnStage, OnStep, Stages
+from fairprobe.audits.base import OnStage, OnStep, Stages, counted
 from fairprobe.audits.image_audit import ImageAudit, OtherAttribute
 from fairprobe.audits.image_forecast import Work, forecast
 from fairprobe.audits.image_settings import Expected, ImageAuditSettings
@@ -88,9 +88,7 @@ class ImageStages:
                 for key, network in networks.items()
             }
             changes = {
-                key: sensitive_change(
-                    network, images, self.settings.change, progress=_counted(step)
-                )
+                key: sensitive_change(network, images, self.settings.change, progress=counted(step))
                 for key, network in heads.items()
             }
             if self.settings.controls:
@@ -142,7 +140,7 @@ class ImageStages:
                 y,
                 seed=self.seed,
                 sgd=self.settings.optimizer == "sgd",
-                progress=_counted(step),
+                progress=counted(step),
             )
 
     def _expected(self, source: DetectorSource, detector: Detector) -> Expected:
@@ -169,7 +167,7 @@ class ImageStages:
         count, seed = len(self.values), self.seed
         with self.stages.stage("Learning the attribute") as step:
             self.head = attribute_head(
-                detector, images, codes, count, seed=seed, progress=_counted(step)
+                detector, images, codes, count, seed=seed, progress=counted(step)
             )
             heads: dict[str, nn.Module] = {OWN: self.head}
             if self.settings.controls:
@@ -179,7 +177,7 @@ class ImageStages:
         if self.settings.controls:
             with self.stages.stage("Training the independent network") as step:
                 self.independent = attribute_network(
-                    images, codes, count, seed=seed, progress=_counted(step)
+                    images, codes, count, seed=seed, progress=counted(step)
                 )
         return heads
 
@@ -199,7 +197,7 @@ class ImageStages:
                 attribute.codes[to_learn],
                 len(attribute.values),
                 seed=self.seed,
-                progress=_counted(step),
+                progress=counted(step),
             )
             return OtherAttribute(
                 recalls(head, data.images[held_out], attribute.codes[held_out], attribute.values),
@@ -225,7 +223,7 @@ class ImageStages:
                     self.data.images[audit.seeds],
                     audit.change_of_seeds(key),
                     by=self.settings.by,
-                    progress=_counted(step),
+                    progress=counted(step),
                 )
 
     def search(self, which: str, methods: Sequence[str]) -> None:
@@ -245,7 +243,7 @@ class ImageStages:
                         replace(self.settings.search(method), batch=self.expected.forecast.batch),
                         bias=audit.bias[which],
                         rng=np.random.default_rng(self.seed),
-                        progress=_counted(step),
+                        progress=counted(step),
                     )
                 except FairprobeError as error:
                     if which == OWN and error.findings:
@@ -315,18 +313,18 @@ class ImageStages:
             self.seed,
         )
         with self.stages.stage("Measuring before the repair") as step:
-            before = measure(audit.detector, task, progress=_counted(step))
+            before = measure(audit.detector, task, progress=counted(step))
         audit.repaired = Repaired(audit.detector, len(idis), before, None, None)
         if settings.controls:
             with self.stages.stage("Fine-tuning without IDIs") as step:
                 new = self._fine_tuned(data.images[rows], rows, step)
             with self.stages.stage("Measuring without IDIs") as step:
-                state = measure(new, task, before=before, progress=_counted(step))
+                state = measure(new, task, before=before, progress=counted(step))
             audit.repaired = replace(audit.repaired, without_idis=state)
         with self.stages.stage("Retraining with IDIs") as step:
             new = self._fine_tuned(idis, rows, step)
         with self.stages.stage("Measuring the repair") as step:
-            state = measure(new, task, before=before, progress=_counted(step))
+            state = measure(new, task, before=before, progress=counted(step))
         audit.repaired = replace(audit.repaired, detector=new, after=state)
 
     def _fine_tuned(self, pictures: Any, rows: Ints, step: OnStep) -> Detector:
@@ -336,7 +334,7 @@ class ImageStages:
             pictures,
             self.data.y[rows],
             seed=self.seed,
-            progress=_counted(step),
+            progress=counted(step),
         )
 
     def choose_pairs(self) -> None:
@@ -358,10 +356,6 @@ class ImageStages:
 def _seen(network: nn.Module, images: Any, changes: dict[str, Change]) -> dict[str, Rate]:
     flipped = {key: is_flipped(network, images, change) for key, change in changes.items()}
     return {key: Rate(int(flips.sum()), len(flips)) for key, flips in flipped.items()}
-
-
-def _counted(step: OnStep) -> Callable[[int, int], None]:
-    return lambda done, total: step(done, total, f"{done:,} of {total:,}")
 
 
 def _sample(rows: Ints, count: int | None, rng: np.random.Generator) -> Ints:

@@ -8,6 +8,7 @@ react, search for pictures whose verdict the change turns, and retrain.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -107,6 +108,9 @@ def audit_images(
         data = open_images(data, others=others, size=size, limit=limit, labels=labels, seed=seed)
     elif labels is not None:
         raise SettingError("Labels are read with a folder of pictures. Name the folder.")
+    height, width = data.images.shape[2:]
+    source = replace(source, size=(height, width))
+    data = replace(data, messages=(*data.messages, *source.says_size(data.other_sizes)))
     if target is not None:
         data = with_target(data, target, sensitive)
     names = classes or (source.classes if data.classes != FACE_CLASSES else None)

@@ -7,13 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import prod
 from pathlib import Path
 
 import msgspec
 import torch
 from torch import Tensor, nn
 
-from fairprobe.audits.base import OnStage, Stages
+from fairprobe.audits.base import OnStage, Stages, counted
 from fairprobe.datasets.image_folders import ImageGroups, by_criteria, read_groups, read_labels
 from fairprobe.documents import from_dict
 from fairprobe.documents.insidebias import InsideBiasDocument, NotJudged
@@ -22,6 +23,7 @@ from fairprobe.images.networks import FILES, Prepared, open_network
 from fairprobe.images.parts import authors_part
 from fairprobe.interpret.excitement import OverMaps, TooFewImagesError
 from fairprobe.interpret.insidebias import insidebias
+from fairprobe.models.formats.free_size import Size
 from fairprobe.models.load import open_model
 from fairprobe.present.insidebias_page import sentence, warnings
 from fairprobe.statistics.paired import holm
@@ -58,10 +60,12 @@ def look_inside(
             f"There are {len(references)} reference networks and {len(reference_weights)} files"
             " with weights for them; expected one for each, in the same order."
         )
-    network = _open(model, weights)
+    read = read_groups(folder, as_one=criteria is not None)
+    network = _open(model, weights, read)
     own: Sequence[Path | None] = reference_weights or [None] * len(references)
-    beside = [_open(one, file) for one, file in zip(references, own, strict=True)]
-    read = _read(*network, folder, as_one=criteria is not None)
+    beside = [_open(one, file, read) for one, file in zip(references, own, strict=True)]
+    if _is_gray(*network, read):
+        read = read_groups(folder, channels=1, as_one=criteria is not None)
     every = {"": read} if criteria is None else by_criteria(criteria, read)
     options = _Options(layer, labels, confident, over_maps, tau, seed, command)
     stages = Stages(progress)
@@ -135,7 +139,7 @@ def _look(
                 tau=options.tau,
                 references=[one for _, one in beside],
                 seed=options.seed,
-                progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
+                progress=counted(step),
             )
     finally:
         for hook in hooks:
@@ -153,7 +157,9 @@ def _look(
             "model": {"kind": opened.kind, "name": opened.name},
             "criterion": criterion,
             "warnings": [],
-            "messages": [*read.messages, *filter(None, [unlabeled])],
+            "height": next(iter(read.images.values())).shape[2],
+            "width": next(iter(read.images.values())).shape[3],
+            "messages": [*read.messages, *opened.says, *filter(None, [unlabeled])],
         },
         InsideBiasDocument,
     )
@@ -164,46 +170,53 @@ def _look(
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a network comes from; `width` is the number of inputs of one that takes rows."""
+    """Where a network comes from; `width` is the number of inputs of one that takes rows, `says`
+    the size of images that one which takes any was opened for.
+    """
 
     kind: str
     name: str
     width: int | None = None
+    says: tuple[str, ...] = ()
 
 
-def _open(model: str, weights: Path | None) -> tuple[_Source, nn.Module]:
+def _open(model: str, weights: Path | None, read: ImageGroups) -> tuple[_Source, nn.Module]:
     """Open a network; files and folders prepare images themselves, as for `audit-images`."""
     path = Path(model)
-    if path.is_dir():
-        network = open_network(model, weights=weights)
-        return _Source(network.kind, network.name), network.module
+    if path.is_dir() or path.suffix.lower() in FILES:
+        network = open_network(model, weights=weights, size=_size(read))
+        says = network.says_size(read.other_sizes, can_resize=False)
+        return _Source(network.kind, network.name, network.width, tuple(says)), network.module
     opened = open_model(model, weights=weights)
     if opened.network is None:
         raise ModelError(f"{opened.name} cannot be looked into. {opened.why}".rstrip())
-    is_file = path.suffix.lower() in FILES
-    module = open_network(model).module if is_file else opened.network
-    return _Source(opened.kind, opened.name, opened.width), module
+    return _Source(opened.kind, opened.name, opened.width), opened.network
 
 
-def _read(opened: _Source, network: nn.Module, folder: Path, *, as_one: bool) -> ImageGroups:
-    """Read the images in color, or gray if the network takes one channel, as its first convolution
-    or the number of its inputs shows.
+def _size(read: ImageGroups) -> Size | None:
+    """The height and width of the images, if there are any."""
+    example = next(iter(read.images.values()), None)
+    return None if example is None else (example.shape[2], example.shape[3])
+
+
+def _is_gray(opened: _Source, network: nn.Module, read: ImageGroups) -> bool:
+    """Whether the network takes one channel, as its first convolution or the number of its inputs
+    shows.
     """
     first = next((part for part in network.modules() if isinstance(part, nn.Conv2d)), None)
+    size = _size(read)
     if first is not None and first.in_channels == 1:
-        return read_groups(folder, channels=1, as_one=as_one)
-    read = read_groups(folder, as_one=as_one)
-    example = next(iter(read.images.values()), None)
-    if opened.width is None or example is None or opened.width == example[0].size:
-        return read
-    _, height, width = example.shape[1:]
-    if opened.width == height * width:
-        return read_groups(folder, channels=1, as_one=as_one)
-    raise DataError(
-        f"{opened.name} takes {opened.width} numbers; an image of {width} × {height} pixels has"
-        f" {height * width}, or {3 * height * width} in color. Bring the images to the size that"
-        " the network was trained on."
-    )
+        return True
+    if opened.width is None or size is None:
+        return False
+    pixels = prod(size)
+    if opened.width not in (pixels, 3 * pixels):
+        raise DataError(
+            f"{opened.name} takes {opened.width} numbers; an image of {size[1]} × {size[0]} pixels"
+            f" has {pixels}, or {3 * pixels} in color. Bring the images to the size that the"
+            " network was trained on."
+        )
+    return opened.width == pixels
 
 
 def _is_channels_last(network: nn.Module) -> bool:

@@ -105,13 +105,13 @@ def verify_images(
         if name in known and digest(_file(folder, name)) != known[name]
     )
     arrays = _arrays(_file(folder, FINDINGS))
-    saved = unpack(_file(folder, NETWORKS))
+    size = (document.data.height, document.data.width)
+    saved = unpack(_file(folder, NETWORKS), size)
     if model is not None:
         source = DetectorSource(
-            model=model, trunk=trunk, head=head, outputs=outputs, weights=weights
+            model=model, trunk=trunk, head=head, outputs=outputs, weights=weights, size=size
         )
-        shape = (3, document.data.height, document.data.width)
-        saved = saved.on(source.open(shape, len(document.data.classes), seed=document.seed))
+        saved = saved.on(source.open((3, *size), len(document.data.classes), seed=document.seed))
     if saved.detector is None:
         raise StorageError(
             f"{folder} holds the weights of the network alone ({saved.about.why}). Name the"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fairprobe.cli.common import (
+    OK,
     AsJson,
     Quiet,
     app,
@@ -18,6 +19,9 @@ from fairprobe.cli.common import (
     say,
     write_json,
 )
+
+if TYPE_CHECKING:
+    from fairprobe.audits.image_forecast import Cost
 
 DATA = (
     "Pictures of known people: a folder in the layout of LFW, DiveFace or CelebA, or an .npz with"
@@ -63,6 +67,9 @@ def audit_embeddings(
         Path | None, typer.Option(help="Write a report, one HTML page, to this file.")
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what the audit would take, and end.")
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -70,7 +77,8 @@ def audit_embeddings(
 
     All pairs of pictures within a group are compared: pairs of one person that are taken for two
     (false non-match rate), and pairs of two people that are taken for one (false match rate). The
-    intervals know that pairs which share a person are not independent.
+    intervals know that pairs which share a person are not independent. Before it begins, the audit
+    says what time and memory it may take.
 
     Examples:
 
@@ -82,6 +90,7 @@ def audit_embeddings(
     with report_errors():
         from fairprobe.audits.embeddings import audit_embeddings as audit
         from fairprobe.documents import encode
+        from fairprobe.present.image_sentences import cost_line
         from fairprobe.present.verification_page import (
             compared_table,
             groups_table,
@@ -89,7 +98,14 @@ def audit_embeddings(
         )
         from fairprobe.storage import write_text
 
-        with progress(show=not quiet and not as_json) as on_stage:
+        is_shown = not quiet and not as_json
+
+        def expect(cost: Cost) -> None:
+            say(cost_line(cost.seconds, cost.bytes))
+            if dry_run:
+                raise typer.Exit(OK)
+
+        with progress(show=is_shown) as on_stage:
             document = audit(
                 data,
                 model,
@@ -103,6 +119,7 @@ def audit_embeddings(
                 seed=seed,
                 command=command_line(),
                 progress=on_stage,
+                expect=expect if is_shown or dry_run else None,
             )
         for message in document.messages:
             say(message)

@@ -118,7 +118,8 @@ def insidebias(
 
     The result is the Activation Ratio Λ with a p-value, beside Λ with brightness and contrast held
     equal. It says whether the network reacts differently to the groups, not which of them it knows
-    less. Vision transformers are refused: they have no feature maps.
+    less. Vision transformers are refused: they have no feature maps. Of a network with both, the
+    layers with tokens are left out, and the last one with feature maps decides.
 
     Pixels are given to the network as numbers from 0 to 1; a network that expects others must scale
     them itself. All images must have the size that the network takes. Images that cannot be used

@@ -28,13 +28,14 @@ MOST_CLASSES = 1_000_000
 
 @dataclass(frozen=True)
 class ImageGroups:
-    """The images (N, channels, height, width) of each group with their paths below the folder, and
-    messages about what was changed or left out.
+    """The images (N, channels, height, width) of each group with their paths below the folder,
+    messages about what was changed or left out, and how many have another size than most.
     """
 
     images: dict[str, Bytes]
     files: dict[str, list[str]]
     messages: tuple[str, ...]
+    other_sizes: int = 0
 
 
 def read_groups(folder: Path | str, *, channels: Channels = 3, as_one: bool = False) -> ImageGroups:
@@ -72,7 +73,7 @@ def read_groups(folder: Path | str, *, channels: Channels = 3, as_one: bool = Fa
         else:
             count = "only one usable image" if places else "no usable image"
             log.empty.append(f"Group '{name}' has {count} and is left out.")
-    return ImageGroups(groups, files, log.messages(read.size))
+    return ImageGroups(groups, files, log.messages(read.size), read.other_sizes)
 
 
 def by_criteria(path: Path | str, read: ImageGroups) -> dict[str, ImageGroups]:

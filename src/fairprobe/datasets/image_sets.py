@@ -52,7 +52,8 @@ class ImageSet:
 
     `held_out` is the collection's own test part, or one drawn by the seed. `messages` say what was
     changed or left out, `attribute_messages` the same for each attribute. `identities` number the
-    people in the pictures (−1 for unknown), if the collection says who they are.
+    people in the pictures (−1 for unknown), if the collection says who they are. `other_sizes`
+    faces were left out because most have another size.
     """
 
     name: str
@@ -64,6 +65,7 @@ class ImageSet:
     messages: tuple[str, ...] = ()
     attribute_messages: dict[str, tuple[str, ...]] = field(default_factory=dict)
     identities: Ints | None = None
+    other_sizes: int = 0
 
     def __post_init__(self) -> None:
         if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
@@ -224,6 +226,7 @@ def _read(
         ),
         messages=(*listing.messages, *log.messages(read.size)),
         identities=part.people,
+        other_sizes=read.other_sizes,
     )
 
 

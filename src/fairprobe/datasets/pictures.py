@@ -175,10 +175,13 @@ def commonest_shape(pictures: Iterable[Bytes]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class ReadPictures:
-    """Pictures of one shape (channels, height, width), by their places in the list of paths."""
+    """Pictures of one shape (channels, height, width), by their places in the list of paths, and
+    how many were left out because they have another.
+    """
 
     shape: tuple[int, ...]
     pictures: dict[int, Bytes]
+    other_sizes: int = 0
 
     @property
     def size(self) -> str:
@@ -212,8 +215,10 @@ def read_pictures(
     if not read:
         return None
     wanted = shape or commonest_shape(read.values())
-    log.note("size", (paths[at] for at, one in read.items() if one.shape != wanted))
-    return ReadPictures(wanted, {at: one for at, one in read.items() if one.shape == wanted})
+    others = [paths[at] for at, one in read.items() if one.shape != wanted]
+    log.note("size", others)
+    fitting = {at: one for at, one in read.items() if one.shape == wanted}
+    return ReadPictures(wanted, fitting, len(others))
 
 
 def picture_files(root: Path) -> list[Path]:

@@ -146,6 +146,8 @@ class InsideBiasDocument(Document, frozen=True, kw_only=True):
     sentence: str = ""
     groups: list[ImageGroup]
     decisive: str
+    tokens: list[str] = msgspec.field(default_factory=list)
+    """Layers of a hybrid that hold tokens instead of feature maps, and were left out."""
     ratio: Share
     low: Share
     high: Share
@@ -153,6 +155,9 @@ class InsideBiasDocument(Document, frozen=True, kw_only=True):
     by_chance: Share
     detectable: Share
     verdict: InsideBiasVerdict
+    height: Count | None = None
+    """Of the images, as they were given to the network; null in older documents."""
+    width: Count | None = None
     order: str
     over_maps: Literal["maximum", "average"] = "maximum"
     confident: Share | None = None
@@ -176,6 +181,8 @@ class InsideBiasDocument(Document, frozen=True, kw_only=True):
         names = [group.name for group in self.groups]
         if self.decisive not in {layer.name for layer in self.layers}:
             raise ValueError(f"the layer '{self.decisive}' that decides is not among the layers")
+        if self.decisive in self.tokens:
+            raise ValueError(f"the layer '{self.decisive}' that decides holds tokens")
         if any(list(layer.activation) != names for layer in self.layers):
             raise ValueError("a layer has other groups than the document")
         if {name for one in self.references for name in (one.less, one.more)} - set(names):

@@ -64,6 +64,9 @@ class VerificationDocument(Document, frozen=True, kw_only=True):
     threshold: Number
     wanted: Share | None
     chosen_on: Count
+    height: Count | None = None
+    """Of the pictures, as the network got them; null in older documents."""
+    width: Count | None = None
     messages: list[str]
     groups: list[VerifiedGroup]
     compared: list[GroupsCompared]

@@ -28,7 +28,7 @@ from fairprobe.images.change import Change, check_change, pieces
 from fairprobe.images.detector import Detector
 from fairprobe.images.networks import Prepared
 from fairprobe.interpret import LayerBias, NeuronBias
-from fairprobe.interpret.excitement import Layout
+from fairprobe.interpret.layout import Layout
 from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.models.trace import ACTIVATIONS, layer_names, source_names

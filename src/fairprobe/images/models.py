@@ -25,6 +25,7 @@ from fairprobe.images.detector import (
 from fairprobe.images.interpret import hidden_layers
 from fairprobe.images.networks import Network, is_network, open_network
 from fairprobe.models import Outputs, one_thread
+from fairprobe.models.formats.free_size import Size
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.networks.vision_trunks import TRUNKS
 
@@ -43,6 +44,7 @@ class DetectorSource:
     head: str | None = None
     outputs: Outputs = "logits"
     weights: Path | str | None = None
+    size: Size | None = None  # (height, width) of the pictures, for a file that takes any
 
     @property
     def is_trained(self) -> bool:
@@ -87,6 +89,10 @@ class DetectorSource:
         """The network's own names for its outputs, if it has any."""
         return self._network.classes if self.is_trained else None
 
+    def says_size(self, other_sizes: int) -> list[str]:
+        """The size of pictures in a sentence, if the network takes any (`Network.says_size`)."""
+        return self._network.says_size(other_sizes) if self.is_trained else []
+
     @property
     def file(self) -> Path | None:
         """The file that holds the network, if there is one."""
@@ -96,7 +102,7 @@ class DetectorSource:
     @cached_property
     def _network(self) -> Network:
         assert self.model is not None
-        return open_network(self.model, weights=self._path)
+        return open_network(self.model, weights=self._path, size=self.size)
 
     def open(self, shape: Shape, classes: int, *, seed: int) -> Detector:
         """Open the detector for pictures of this shape."""

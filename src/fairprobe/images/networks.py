@@ -4,7 +4,8 @@ TorchScript, Keras), or a folder of Hugging Face's transformers.
 All take pictures (N, 3, height, width) from 0 to 1 here. What a file or folder expects instead is
 done before it: a row of numbers, gray, channels last, and the size, crop, mean and deviation that
 the folder's `preprocessor_config.json` names. All of that has a gradient. Pictures of another size
-than a file's own are refused: as rows of numbers they would be cut again, into other pictures.
+than a file's own are refused: as rows of numbers they would be cut again, into other pictures. A
+file with free height and width is opened for the size of the pictures at hand.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, fx, nn
 
-from fairprobe.errors import ModelError, SettingError, StorageError
+from fairprobe.errors import DataError, ModelError, SettingError, StorageError
 from fairprobe.models.formats.base import import_library
 from fairprobe.models.formats.file_checks import first_line
+from fairprobe.models.formats.free_size import PictureTrial, Size
 from fairprobe.models.formats.own_code import open_own
 from fairprobe.models.load import open_model
 
@@ -45,12 +47,34 @@ WARPED = 384  # the shortest edge from which on ConvNext's processor does not cr
 
 @dataclass(frozen=True)
 class Network:
-    """A network as it was opened. `classes` are its own names for its outputs, if it has any."""
+    """A network as it was opened. `classes` are its own names for its outputs, if it has any.
+    `size` (height, width) is that of the pictures it was opened for, if its file takes any, and
+    `width` how many numbers a picture has in a file.
+    """
 
     module: nn.Module
     name: str
     kind: str
     classes: tuple[str, ...] | None = None
+    size: Size | None = None
+    width: int | None = None
+
+    def says_size(self, other_sizes: int, *, can_resize: bool = True) -> list[str]:
+        """In a sentence, the size that the network was opened for. `other_sizes` pictures have
+        another one, and then it is not clear which is meant.
+        """
+        if self.size is None:
+            return []
+        height, width = self.size
+        if other_sizes:
+            option = (
+                f"Say which to use (--size {min(self.size)}), or bring" if can_resize else "Bring"
+            )
+            raise DataError(
+                f"{self.name} takes pictures of any size, and the pictures have several: most"
+                f" {width} × {height} pixels, {other_sizes:,} another. {option} them to one size."
+            )
+        return [f"{self.name} takes pictures of any size; {width} × {height} pixels are used."]
 
 
 class Prepared(nn.Module):
@@ -197,8 +221,10 @@ def is_network(spec: str) -> bool:
     return ":" in spec or Path(spec).suffix.lower() in FILES or (Path(spec) / CONFIG).is_file()
 
 
-def open_network(spec: nn.Module | str, *, weights: Path | None = None) -> Network:
-    """Open a network for pictures."""
+def open_network(
+    spec: nn.Module | str, *, weights: Path | None = None, size: Size | None = None
+) -> Network:
+    """Open a network for pictures; `size` (height, width) is theirs, for a file that takes any."""
     if isinstance(spec, nn.Module):
         if weights is not None:
             raise SettingError(
@@ -207,10 +233,15 @@ def open_network(spec: nn.Module | str, *, weights: Path | None = None) -> Netwo
             )
         return Network(spec, type(spec).__name__, "torch module", _labels(spec))
     path = Path(spec)
+    if weights is not None and (path.is_dir() or path.suffix.lower() in FILES):
+        raise SettingError(
+            "Weights belong to own code that builds a network (--model my_code.py:function);"
+            f" {path.name} has its own. Leave the weights out."
+        )
     if path.is_dir():
         return _open_folder(path)
     if path.suffix.lower() in FILES:
-        return _open_file(path)
+        return _open_file(path, size)
     module = open_own(spec, weights=weights).network
     if module is None:
         raise ModelError(
@@ -223,13 +254,13 @@ def open_network(spec: nn.Module | str, *, weights: Path | None = None) -> Netwo
 # -- files -----------------------------------------------------------------------------------------
 
 
-def _open_file(path: Path) -> Network:
+def _open_file(path: Path, size: Size | None) -> Network:
     if not path.exists():
         raise StorageError(
             f"There is no model at {path}. Expected a network's file ({', '.join(FILES)}), a folder"
             " that save_pretrained of transformers wrote, or file.py:function."
         )
-    opened = open_model(str(path))
+    opened = open_model(str(path), trial=PictureTrial(size))
     if opened.network is None:
         raise ModelError(
             f"{path.name} cannot be looked into: {opened.why or 'its layers cannot be seen'}. Give"
@@ -248,7 +279,8 @@ def _open_file(path: Path) -> Network:
     module = FromFile(
         opened.network, path.name, shape=shape, width=opened.width, channels_last=channels_last
     )
-    return Network(module, path.name, opened.kind, opened.classes)
+    sized = size if opened.is_sized else None
+    return Network(module, path.name, opened.kind, opened.classes, sized, opened.width)
 
 
 def _shape(network: nn.Module) -> tuple[int, ...] | None:

@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from fairprobe.errors import ModelError, suggest
 from fairprobe.images.networks import Prepared
-from fairprobe.interpret.excitement import ATTENTION, CONVOLUTIONS, LINEAR
+from fairprobe.interpret.layout import ATTENTION, CONVOLUTIONS, LINEAR
 from fairprobe.models.trace import source_names
 
 WEIGHTED = LINEAR | CONVOLUTIONS | {torch.convolution}

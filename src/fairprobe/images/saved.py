@@ -35,6 +35,7 @@ from fairprobe.images.parts import Calls, Parts, features_at
 from fairprobe.models import Outputs, one_thread
 from fairprobe.models.formats.export_file import read_export
 from fairprobe.models.formats.file_checks import first_line
+from fairprobe.models.formats.free_size import Size
 from fairprobe.models.formats.onnx_file import whole_content
 from fairprobe.storage import check_regular, check_unpacked
 
@@ -106,7 +107,8 @@ def _saved_detector(
         name = f"model{file.suffix.lower()}"
         with suppress(Exception):  # one of more than two gigabytes cannot be written as one file
             content = whole_content(file) if file.suffix.lower() == ".onnx" else file.read_bytes()
-            again = _reopened(name, content, detector.outputs, detector.parts.call)
+            size = (images.shape[2], images.shape[3])
+            again = _reopened(name, content, detector.outputs, detector.parts.call, size)
             if _answers_alike(again, detector, images):
                 return name, content, detector.parts.call, ""
     try:
@@ -123,14 +125,16 @@ def _answers_alike(again: nn.Module, detector: Detector, images: Tensor) -> bool
     return bool(float(apart.abs().max()) <= SAME)
 
 
-def _reopened(name: str, content: bytes, outputs: Outputs, call: int) -> OwnDetector:
-    """A user's file, opened alone."""
+def _reopened(
+    name: str, content: bytes, outputs: Outputs, call: int, size: Size | None
+) -> OwnDetector:
+    """A user's file, opened alone for pictures of this size, if it takes any."""
     if Path(name).suffix not in FILES:
         raise ModelError(f"'{name}' is not a file of a network.")
     with TemporaryDirectory(prefix="fairprobe-") as folder:
         path = Path(folder) / name
         path.write_bytes(content)
-        module = open_network(str(path)).module
+        module = open_network(str(path), size=size).module
     return OwnDetector(module, Parts(None, None, call), outputs).eval()
 
 
@@ -236,15 +240,17 @@ class Unpacked:
         return Unpacked(self.about, detector, heads, self.independent)
 
 
-def unpack(path: Path) -> Unpacked:
-    """Read an archive that `packed` wrote; nothing in it is run."""
+def unpack(path: Path, size: Size | None = None) -> Unpacked:
+    """Read an archive that `packed` wrote; nothing in it is run. `size` (height, width) is that of
+    the audited pictures, for a file that takes any.
+    """
     check_regular(path)
     try:
         with zipfile.ZipFile(path) as archive:
             check_unpacked(path, sum(entry.file_size for entry in archive.infolist()))
             about = msgspec.json.decode(archive.read(ABOUT), type=NetworksDocument)
             parts = {name: archive.read(name) for name in about.files}
-        detector = _detector(about, parts)
+        detector = _detector(about, parts, size)
         heads = _heads(load(parts[HEADS]), detector, about)
         independent = _independent(load(parts[INDEPENDENT])) if INDEPENDENT in parts else None
     except UNREADABLE as error:
@@ -255,13 +261,15 @@ def unpack(path: Path) -> Unpacked:
     return Unpacked(about, detector, heads, independent)
 
 
-def _detector(about: NetworksDocument, parts: Mapping[str, bytes]) -> nn.Module | None:
+def _detector(
+    about: NetworksDocument, parts: Mapping[str, bytes], size: Size | None
+) -> nn.Module | None:
     if about.detector == WEIGHTS:
         return None
     content = parts[about.detector]
     if about.detector == DETECTOR:
         return SavedDetector(_read(content)).eval()
-    return _reopened(about.detector, content, about.outputs, about.features or 0)
+    return _reopened(about.detector, content, about.outputs, about.features or 0, size)
 
 
 def _read(content: bytes) -> nn.Module:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -27,14 +27,13 @@ from fairprobe.models.formats.own_code import own_errors
 from fairprobe.statistics.pair_rates import PairRate, pair_rate
 
 Distance = Literal["cosine", "euclidean"]
+Progress: TypeAlias = Callable[[int, int], None]  # done, total
 AT_ONCE, BLOCK = 64, 1024  # pictures
 
 
-def embeddings(
-    network: nn.Module, images: Bytes, *, progress: Callable[[int, int], None] | None = None
-) -> Floats:
+def embeddings(network: nn.Module, images: Bytes, *, progress: Progress | None = None) -> Floats:
     """(N, D) what the network answers to each picture."""
-    parts = []
+    found: Floats = np.empty((0, 0))
     network.eval()
     with one_thread(), torch.inference_mode():
         for rows, x in pieces(network, images, AT_ONCE):
@@ -47,10 +46,11 @@ def embeddings(
                 raise ModelError(
                     "The network must answer each picture with an embedding, two numbers or more."
                 )
-            parts.append(answer.flatten(1).double().cpu().numpy())
+            if not found.size:
+                found = np.empty((len(images), answer.flatten(1).shape[1]))
+            found[rows] = answer.flatten(1).double().cpu().numpy()
             if progress is not None:
                 progress(rows.stop, len(images))
-    found: Floats = np.concatenate(parts)
     if not np.isfinite(found).all():
         raise ModelError("The network gives embeddings that are not finite. Check its weights.")
     return found
@@ -76,12 +76,19 @@ def scores(one: Floats, others: Floats, distance: Distance) -> Floats:
     return -apart
 
 
-def compare(found: Floats, people: Ints, threshold: float, distance: Distance) -> Compared:
+def compare(
+    found: Floats,
+    people: Ints,
+    threshold: float,
+    distance: Distance,
+    *,
+    progress: Progress | None = None,
+) -> Compared:
     """All pairs of one group: both kinds of error, counted by person."""
     names, who = np.unique(people, return_inverse=True)
     count = len(names)
     sums = np.zeros((4, count), dtype=np.int64)  # errors and pairs, of one person and of two
-    for mine, theirs, later, score in _blocks(found, who, distance):
+    for mine, theirs, later, score in _blocks(found, who, distance, progress):
         alike, same = score >= threshold, mine[:, None] == theirs
         own, other = later & same, later & ~same
         sums[0] += np.bincount(mine, (own & ~alike).sum(axis=1), count).astype(np.int64)
@@ -97,7 +104,14 @@ def compare(found: Floats, people: Ints, threshold: float, distance: Distance) -
     )
 
 
-def threshold_at(found: Floats, people: Ints, share: float, distance: Distance) -> float:
+def threshold_at(
+    found: Floats,
+    people: Ints,
+    share: float,
+    distance: Distance,
+    *,
+    progress: Progress | None = None,
+) -> float:
     """The lowest threshold at which at most this share of pairs of two people match: the next
     number above the greatest score that must not match.
     """
@@ -109,7 +123,7 @@ def threshold_at(found: Floats, people: Ints, share: float, distance: Distance) 
         raise DataError("There are no two people to choose a threshold from. Give one.")
     needed = int(share * pairs) + 1  # those that may match, and the greatest that must not
     highest, least = np.empty(0), -np.inf
-    for mine, theirs, later, score in _blocks(found, people, distance):
+    for mine, theirs, later, score in _blocks(found, people, distance, progress):
         more = score[later & (mine[:, None] != theirs) & (score > least)]
         highest = np.concatenate([highest, more])
         if len(highest) > 2 * needed:
@@ -119,18 +133,22 @@ def threshold_at(found: Floats, people: Ints, share: float, distance: Distance) 
 
 
 def _blocks(
-    found: Floats, people: Ints, distance: Distance
+    found: Floats, people: Ints, distance: Distance, progress: Progress | None
 ) -> Iterator[tuple[Ints, Ints, Mask, Floats]]:
     """All pairs in squares: the people of rows and columns, whether a pair is new there, and the
     scores.
     """
     starts = range(0, len(found), BLOCK)
+    done, total = 0, len(starts) * (len(starts) + 1) // 2
     for start in starts:
         for other in starts[start // BLOCK :]:
             one, two = slice(start, start + BLOCK), slice(other, other + BLOCK)
             mine, theirs = people[one], people[two]
             later = start + np.arange(len(mine))[:, None] < other + np.arange(len(theirs))
             yield mine, theirs, later, scores(found[one], found[two], distance)
+            done += 1
+            if progress is not None:
+                progress(done, total)
 
 
 def _unit(values: Floats) -> Floats:

@@ -2,7 +2,8 @@
 taken while the network runs.
 
 A transformer has no feature maps but token sequences (images, tokens, channels), whose mean over
-the wrong axis is a number too. They are refused.
+the wrong axis is a number too. They are refused. In a hybrid, a network with both, they are left
+out, and what is not surely a feature map of a convolution counts as tokens.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError, ModelError, SettingError, suggest
+from fairprobe.interpret.layout import Layout
 from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.models.trace import ACTIVATIONS, layer_names, source_names
@@ -33,53 +34,12 @@ Order = Literal["image", "group"]
 OverMaps = Literal["maximum", "average"]
 
 AT_ONCE = 64  # images
+FAILED = "The network failed on images of group '{}'"
 TO_ONE = 1e-3  # probabilities add up to 1 but for rounding
-ATTENTION = frozenset({F.scaled_dot_product_attention, F.multi_head_attention_forward})
-# What mixes channels along the last axis: an activation of its answer has its channels last.
-LINEAR = frozenset(
-    {F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.bmm, torch.einsum}
-)
-CONVOLUTIONS = frozenset({F.conv1d, F.conv2d, F.conv3d, torch.conv1d, torch.conv2d, torch.conv3d})
-# What treats each channel of maps alone, and expects channels in front.
-NORMS = frozenset({F.batch_norm, torch.batch_norm, F.instance_norm, F.group_norm})
 
 
 class TooFewImagesError(DataError):
     """The images of some groups are too few to be compared; those of others may do."""
-
-
-class Layout:
-    """Where the channels of an activation are. Maps (images, channels, height, width) come from
-    convolutions, tokens (images, tokens, channels) from linear layers, which keep channels last.
-    Three axes are tokens unless a convolution along a line made them: a convolution between linear
-    layers, as in PVTv2, gives its answer back as tokens.
-    """
-
-    def __init__(self) -> None:
-        self._is_linear = False  # the last layer with weights
-        self._shape: tuple[int, ...] = ()  # of its answer, if it was a convolution
-
-    def see(self, func: Any, answer: Any) -> None:
-        """Note a function that the network has called, and its answer."""
-        if func in LINEAR:
-            self._is_linear, self._shape = True, ()
-        elif func in CONVOLUTIONS or (func in NORMS and answer.ndim > 3):
-            self._is_linear, self._shape = False, tuple(answer.shape)
-
-    def are_maps(self, output: Tensor) -> bool:
-        """Whether an activation that was just computed is that of a convolution."""
-        return (
-            len(self._shape) == 3 if output.ndim == 3 else output.ndim > 3 and not self._is_linear
-        )
-
-    def is_channels_last(self, output: Tensor) -> bool:
-        """Whether an activation that was just computed has several places for each channel, and
-        its channels last.
-        """
-        if not self.are_maps(output):
-            return output.ndim > 2
-        _, *maps = self._shape or output.shape
-        return list(output.shape[1:]) == [*maps[1:], maps[0]] != maps
 
 
 @dataclass(frozen=True)
@@ -143,7 +103,8 @@ class Excitement:
     """What each image excites in each layer: `values[layer][group]` is (images, 1), the strongest
     map, or (images, maps). `pixels[group]` are brightness and contrast of each image (images, 2).
 
-    Measured once, it can be compared as a whole and in small samples.
+    `tokens` are the layers of a hybrid that were left out, because they hold tokens. Measured once,
+    it can be compared as a whole and in small samples.
     """
 
     groups: tuple[str, ...]
@@ -155,6 +116,7 @@ class Excitement:
     pixels: tuple[Floats, ...] | None = None
     given: tuple[Given, ...] | None = None
     over_maps: OverMaps = "maximum"
+    tokens: tuple[str, ...] = ()
 
     @property
     def answers(self) -> Answers | None:
@@ -235,19 +197,25 @@ def excitement(
     _check_labels(labels, tensors)
     parameter = next(model.parameters(), torch.empty(0))
     with _quiet(model), one_thread(), torch.inference_mode():
-        names, wanted = _layers(model, next(iter(tensors.values()))[:1], parameter, layers)
+        first = next(iter(tensors.values()))[:1]
+        names, wanted = _layers(model, first, parameter, layers)
+        tokens: list[int] = []
+        if not layers:
+            with own_errors(FAILED.format(next(iter(tensors)))):
+                tokens = _tokens_of_hybrid(model, _given(first, parameter), wanted, channels_last)
+            wanted = [layer for layer in wanted if layer not in tokens]
         found: list[list[Floats]] = []
         outputs: list[Tensor | None] = []
         done, total = 0, sum(map(len, tensors.values()))
         for name, images in tensors.items():
             parts: list[list[Floats]] = []
             for at in range(0, len(images), batch):
-                with own_errors(f"The network failed on images of group '{name}'"):
+                with own_errors(FAILED.format(name)):
                     means, output = _means(
                         model, _given(images[at : at + batch], parameter), wanted, channels_last
                     )
-                for layer, is_sequence in zip(wanted, means.are_sequences, strict=True):
-                    if is_sequence:
+                for layer, is_tokens in zip(wanted, means.are_tokens, strict=True):
+                    if is_tokens:
                         raise ModelError(_tokens(names[layer]))
                 outputs.append(output)
                 parts.append(
@@ -264,7 +232,7 @@ def excitement(
         tuple(tensors),
         tuple(names[layer] for layer in wanted),
         tuple(one.shape[1] for one in means.values),
-        tuple(means.are_maps),
+        tuple(means.are_spatial if tokens else means.are_maps),
         tuple(tuple(group[at] for group in found) for at in range(len(wanted))),
         order,
         tuple(map(_pixels, tensors.values())),
@@ -274,6 +242,7 @@ def excitement(
             None if labels is None else [np.asarray(labels[name]) for name in tensors],
         ),
         over_maps,
+        tuple(names[layer] for layer in tokens),
     )
 
 
@@ -354,11 +323,14 @@ class _Means(TorchFunctionMode):
     place, and it need not be kept.
     """
 
-    def __init__(self, wanted: Sequence[int], channels_last: bool) -> None:
+    def __init__(self, wanted: Sequence[int], channels_last: bool, count: int) -> None:
         super().__init__()
+        self._count = count  # images
         self.values: list[Tensor] = []
         self.are_maps: list[bool] = []
         self.are_sequences: list[bool] = []
+        self.are_sure: list[bool] = []
+        self.are_spatial: list[bool] = []  # maps of several places
         self._layout = Layout()
         self._wanted, self._channels_last, self._calls = frozenset(wanted), channels_last, 0
 
@@ -369,7 +341,10 @@ class _Means(TorchFunctionMode):
             if self._calls in self._wanted:
                 is_last = self._channels_last or self._layout.is_channels_last(result)
                 is_known = self._channels_last or self._layout.are_maps(result)
-                self.are_sequences.append(result.ndim == 3 or (is_last and not is_known))
+                is_folded = len(result) != self._count  # tokens of all images in one row
+                self.are_sequences.append(
+                    result.ndim == 3 or is_folded or (is_last and not is_known)
+                )
                 maps = result.movedim(-1, 1) if is_last else result
                 self.values.append(
                     maps.flatten(2).mean(dim=2, dtype=torch.float64)
@@ -377,20 +352,43 @@ class _Means(TorchFunctionMode):
                     else maps.double().reshape(len(maps), -1)
                 )
                 self.are_maps.append(maps.ndim > 2)
+                is_sure = self._channels_last or self._layout.are_surely_maps(result)
+                self.are_sure.append(is_sure)
+                self.are_spatial.append(is_sure and maps.ndim > 3 and maps[0, 0].numel() > 1)
             self._calls += 1
         return result
+
+    @property
+    def are_tokens(self) -> list[bool]:
+        """Which layers are not maps: in a network that attends, all that are not surely maps."""
+        return [
+            is_sequence or (self._layout.attends and is_map and not is_sure)
+            for is_sequence, is_map, is_sure in zip(
+                self.are_sequences, self.are_maps, self.are_sure, strict=True
+            )
+        ]
 
 
 def _means(
     model: nn.Module, given: Tensor, wanted: Sequence[int], channels_last: bool
 ) -> tuple[_Means, Tensor | None]:
     """The means, and what the network answers, if that is a number or several for each image."""
-    means = _Means(wanted, channels_last)
+    means = _Means(wanted, channels_last, len(given))
     with means:
         output = model(given)
     output = getattr(output, "logits", output)  # of a transformers classifier
     is_plain = isinstance(output, Tensor) and output.ndim in (1, 2) and len(output) == len(given)
     return means, output.reshape(len(given), -1).float() if is_plain else None
+
+
+def _tokens_of_hybrid(
+    model: nn.Module, given: Tensor, wanted: Sequence[int], channels_last: bool
+) -> list[int]:
+    """The layers that hold tokens, if there are feature maps to compare instead."""
+    means, _ = _means(model, given, wanted, channels_last)
+    if not any(means.are_spatial):
+        return []
+    return [layer for layer, one in zip(wanted, means.are_tokens, strict=True) if one]
 
 
 def _reduced(means: Tensor, layer: str, group: str, order: Order, over_maps: OverMaps) -> Floats:

@@ -16,7 +16,8 @@ Biometrics", ICPR 2020.
 Choices where the paper is silent: activations after the activation function; the strongest map is
 taken for each image and then averaged over the group (`order="image"`; the other order is an
 option); the last convolutional layer decides, in a network without convolutions the last hidden
-one; a curve is divided by its own greatest value over the layers, or by the greatest of all groups
+one, in a hybrid of convolutions and attention the last one with feature maps of several places; a
+curve is divided by its own greatest value over the layers, or by the greatest of all groups
 (`common_curves`), which keeps the distances between groups that figures 1 and 4 show.
 
 The paper concludes from Λ below a threshold that a network is biased, and that it knows the group
@@ -138,6 +139,8 @@ class InsideBias:
     confident: float | None = None
     """Only images of which the network is surer than this."""
     rule: PaperRule | None = None
+    tokens: tuple[str, ...] = ()
+    """The layers of a hybrid that hold tokens instead of maps, and were left out."""
 
     @property
     def ratio(self) -> float:
@@ -185,6 +188,7 @@ class InsideBias:
                 for name, count in zip(self.groups, self.images, strict=True)
             ],
             "decisive": self.decisive.name,
+            "tokens": list(self.tokens),
             "ratio": self.ratio,
             "low": self.decisive.low,
             "high": self.decisive.high,
@@ -302,7 +306,9 @@ def compare(
             " Name another layer."
         )
     found = InsideBias(excited.groups, sizes, layers, layers[place], excited.order, resamples)
-    found = replace(found, answers=excited.answers, over_maps=excited.over_maps)
+    found = replace(
+        found, answers=excited.answers, over_maps=excited.over_maps, tokens=excited.tokens
+    )
     if tau is not None:
         by_chance = float((exchanged[:, place] < tau).mean())
         found = replace(found, rule=PaperRule(tau, found.ratio < tau, by_chance))

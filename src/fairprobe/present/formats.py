@@ -153,6 +153,11 @@ def ratio(value: float) -> str:
     return f"{value:.2f}"
 
 
+def pixels(height: int | None, width: int | None) -> str:
+    """A comma and 64 × 48 pixels; nothing where they are not known."""
+    return "" if height is None or width is None else f", {width} × {height}{SPACE}pixels"
+
+
 def size(memory: float) -> str:
     """12 MiB, 3.1 GiB; of bytes."""
     if memory < 2**30:

@@ -16,7 +16,9 @@ from fairprobe.present.formats import (
     interval,
     level,
     percent,
+    pixels,
     plain,
+    quoted,
     ratio,
     with_interval,
 )
@@ -77,7 +79,7 @@ def warnings(document: InsideBiasDocument) -> list[str]:
 
 def sentence(document: InsideBiasDocument) -> str:
     """The result and its controls, in a few sentences."""
-    parts = [_result(document), _control(document), _direction(document)]
+    parts = [_result(document), _hybrid(document), _control(document), _direction(document)]
     if document.answers is None or document.answers.right is None:
         parts.append("Without labels it is not known whether the network is any good.")
     return " ".join(filter(None, parts))
@@ -109,6 +111,19 @@ def _result(document: InsideBiasDocument) -> str:
     return (
         f"No difference found: {found}. With these images only a Λ below"
         f" {ratio(document.detectable)} would have been called different."
+    )
+
+
+def _hybrid(document: InsideBiasDocument) -> str:
+    """Which layers of a hybrid were left out, and which was taken."""
+    if not document.tokens:
+        return ""
+    one = len(document.tokens) == 1
+    return (
+        f"The network is a hybrid of convolutions and attention: the layer{'' if one else 's'}"
+        f" {quoted(document.tokens)} hold{'s' * one} tokens, not feature maps, and"
+        f" {'is' if one else 'are'} left out, because the mean over tokens is not that of a map."
+        f" '{document.decisive}' decides, the last layer with feature maps; --layer names another."
     )
 
 
@@ -202,11 +217,13 @@ def _headline(document: InsideBiasDocument) -> str:
 
 
 def _facts(document: InsideBiasDocument) -> list[tuple[str, str]]:
+    images = [f"{group.name} {count(group.images)}" for group in document.groups]
     return [
         ("Date", date(document.created)),
-        ("Images", ", ".join(f"{group.name} {count(group.images)}" for group in document.groups)),
+        ("Images", f"{', '.join(images)}{pixels(document.height, document.width)}"),
         *([("Criterion", document.criterion)] if document.criterion else []),
         ("Layer that decides", document.decisive),
+        *([("Left out (tokens)", quoted(document.tokens))] if document.tokens else []),
         *([("Over maps", "average")] if document.over_maps == "average" else []),
         *([] if document.confident is None else [("Confidence", _above(document.confident))]),
         ("Seed", str(document.seed)),

@@ -6,7 +6,7 @@ from math import floor, log10
 
 from fairprobe.documents.verification import PairRateDocument, VerificationDocument
 from fairprobe.present import fill_template
-from fairprobe.present.formats import change, count, date, decimal, percent, plain
+from fairprobe.present.formats import change, count, date, decimal, percent, pixels, plain
 from fairprobe.present.table import UNDEFINED, Cell, Table
 
 CLOSE, MOST_PLACES = 0.01, 12
@@ -29,7 +29,7 @@ def render_verification(document: VerificationDocument) -> str:
             "status": "found" if found else "none",
             "facts": [
                 ("Date", date(document.created)),
-                ("Pictures", document.data),
+                ("Pictures", f"{document.data}{pixels(document.height, document.width)}"),
                 ("Threshold", f"{_threshold(document)}"),
                 ("Seed", str(document.seed)),
             ],

@@ -45,6 +45,7 @@ class Trial:
     knows_people = False
     classes: tuple[str, ...] | None = None  # of the data
     is_amount = False  # whether the label of the data is an amount
+    size: tuple[int, int] | None = None  # height and width, of pictures
 
     def rows(self, inputs: Sequence[Input], name: str) -> Rows:
         """(N, columns) rows for the inputs of the model `name`, side by side."""
@@ -92,6 +93,7 @@ class Opened:
     is not possible. `inputs` are those of a model that has several; side by side they are its
     columns. `program` is what a post-hoc repair is built around: a fitted classifier, or an
     ONNX graph (`onnx_file.Graph`). `trees` reads the trees of a model that adds them up.
+    `is_sized` says that a file takes pictures of any size and was opened for that of the trial.
     """
 
     kind: str
@@ -110,6 +112,7 @@ class Opened:
     inputs: tuple[Input, ...] = ()
     program: Any = None
     trees: Callable[[], Ensemble | None] | None = None
+    is_sized: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ from fairprobe.models.formats.file_checks import (
     predicting,
     tried,
 )
+from fairprobe.models.formats.free_size import Size, bound, of_expression
 from fairprobe.models.formats.graph import Draft, Unsupported
 
 KIND = "torch.export file"
@@ -59,7 +60,7 @@ def open_export(path: Path, file: zipfile.ZipFile, trial: Trial) -> Opened:
     """The network of an archive that `torch.export.save` wrote."""
     archive = _Archive(path, file)
     try:
-        network, inputs, fixed = archive.network()
+        network, inputs, fixed = archive.network(trial.size)
     except Unsupported as finding:
         raise ModelError(
             f"{path.name} cannot be run without running code of the file: {finding}. Save it as"
@@ -86,6 +87,7 @@ def open_export(path: Path, file: zipfile.ZipFile, trial: Trial) -> Opened:
         columns=tuple(each.name for each in inputs) if several else None,
         network=network,
         inputs=inputs if several else (),
+        is_sized=archive.is_sized,
     )
 
 
@@ -133,10 +135,12 @@ class _Archive:
         self.name, self._file = path.name, file
         self._folder = file.namelist()[0].partition("/")[0]
         self.dtype = torch.float32
+        self.is_sized = False  # whether it takes pictures of any size
 
-    def network(self) -> tuple[nn.Module, tuple[Input, ...], int | None]:
+    def network(self, size: Size | None = None) -> tuple[nn.Module, tuple[Input, ...], int | None]:
         """The network, its inputs (the width of an image is that of its row of numbers), and the
-        number of rows it was exported for if that is fixed.
+        number of rows it was exported for if that is fixed. `size` is that of the pictures, where
+        the archive leaves it free.
         """
         document = self._document()
         graph, signature = document["graph_module"]["graph"], document["graph_module"]["signature"]
@@ -151,7 +155,8 @@ class _Archive:
                 values[content["arg"]["name"]] = tensors[content[f"{kind}_name"]]
             else:
                 raise Unsupported(f"it takes a {kind.replace('_', ' ')}")
-        metas = [self._input(graph["tensor_values"][name]) for name in inputs]
+        ranges = document["range_constraints"]
+        metas = [self._input(graph["tensor_values"][name], ranges, size) for name in inputs]
         if not metas:
             raise ModelError(f"{self.name} takes no input; expected a table of numbers.")
         given = tuple(
@@ -230,19 +235,30 @@ class _Archive:
             raise damaged(self.name, KIND, f"'{name}' has more numbers than its record")
         return flat.as_strided(shape, strides, meta["storage_offset"]["as_int"]).contiguous()
 
-    def _input(self, meta: dict[str, Any]) -> tuple[list[int], int | None, torch.dtype]:
+    def _input(
+        self, meta: dict[str, Any], ranges: dict[str, Any], size: Size | None
+    ) -> tuple[list[int], int | None, torch.dtype]:
         """The shape of one row, or of one image (passed as a row), the number of rows if it is
         fixed, and the type of the numbers.
         """
         sizes = meta["sizes"]
-        if not sizes or not all("as_int" in size for size in sizes[1:]):
+        shape = [axis.get("as_int") for axis in sizes[1:]]
+        if sizes and None in shape:
+            axes = [
+                of_expression(axis["as_expr"]["expr_str"], ranges) if known is None else known
+                for axis, known in zip(sizes[1:], shape, strict=True)
+            ]
+            free = [axis for axis in axes if axis is not None]
+            known_shape = bound(free, size, self.name) if len(free) == len(axes) else None
+            shape = [None] if known_shape is None else [*known_shape]
+            self.is_sized = True
+        if not sizes or None in shape:
             raise ModelError(
                 f"{self.name} takes a tensor of {len(sizes)} axes; expected a table (rows, columns)"
                 " with its width known, or images (number, channels, height, width) with their"
                 " size known."
             )
-        dtype = DTYPES.get(meta["dtype"], torch.float32)
-        return [size["as_int"] for size in sizes[1:]], sizes[0].get("as_int"), dtype
+        return shape, sizes[0].get("as_int"), DTYPES.get(meta["dtype"], torch.float32)
 
     def _node(self, draft: Draft, node: dict[str, Any], values: dict[str, Any]) -> None:
         target: str = node["target"]

@@ -35,6 +35,7 @@ from fairprobe.models.formats.file_checks import (
     scores,
     tried,
 )
+from fairprobe.models.formats.free_size import Free, Size, bound
 from fairprobe.models.formats.graph import Unsupported
 from fairprobe.models.formats.onnx_network import torch_network
 from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
@@ -57,10 +58,11 @@ def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
     check_exists(path, KIND)
     model = read_graph(path)
     session = session_of(path, model)
-    inputs = inputs_of(model, path.name)
+    trial = trial or Trial()
+    inputs = inputs_of(model, path.name, trial.size)
     if any(part.number == "object" for part in inputs):
         return _open_on_words(path.name, session, inputs)
-    trial, program = trial or Trial(), _Program(path.name, session, inputs)
+    program = _Program(path.name, session, inputs)
     width = _width(model, program, trial)
     inputs = program.with_width(width)
     given = [each.given for each in inputs]
@@ -84,6 +86,7 @@ def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
         inputs=tuple(given) if several else (),
         write_back=network and partial(write_onnx, path, output=output, width=width),
         program=Graph(model, {part.name: part.width or 1 for part in inputs}, output, program.rows),
+        is_sized=any(part.is_sized for part in inputs),
     )
 
 
@@ -232,13 +235,15 @@ def _said(error: BaseException) -> str:
 @dataclass(frozen=True)
 class Part:
     """An input of the graph: its type, its shape without the rows (None if not known), and the
-    number of rows it takes if that is fixed.
+    number of rows it takes if that is fixed. `is_sized`: the graph takes pictures of any size, and
+    the shape is that of the pictures at hand.
     """
 
     name: str
     number: str
     shape: tuple[int, ...] | None
     rows: int | None
+    is_sized: bool = False
 
     @property
     def width(self) -> int | None:
@@ -250,10 +255,12 @@ class Part:
         return Input(self.name, self.width or 0, "int" in self.number)
 
 
-def inputs_of(model: Any, name: str) -> list[Part]:
-    """The inputs of a graph, without those that have a value of their own."""
+def inputs_of(model: Any, name: str, size: Size | None = None) -> list[Part]:
+    """The inputs of a graph, without those that have a value of their own. `size` is that of the
+    pictures, where the graph leaves it free.
+    """
     constants = {entry.name for entry in model.graph.initializer}
-    parts = [_part(entry, name) for entry in model.graph.input if entry.name not in constants]
+    parts = [_part(entry, name, size) for entry in model.graph.input if entry.name not in constants]
     if not parts:
         raise ModelError(f"{name} takes no input; expected a table of numbers.")
     if len(parts) > 1 and any(part.shape is None for part in parts):
@@ -263,20 +270,23 @@ def inputs_of(model: Any, name: str) -> list[Part]:
     return parts
 
 
-def _part(entry: Any, name: str) -> Part:
+def _part(entry: Any, name: str, size: Size | None) -> Part:
     kind = entry.type.tensor_type
     number = NUMBERS.get(kind.elem_type)
     if number is None:
         raise ModelError(f"The input '{entry.name}' of {name} holds neither numbers nor text.")
-    sizes = [size.dim_value if size.HasField("dim_value") else 0 for size in kind.shape.dim]
-    known = kind.HasField("shape") and all(size > 0 for size in sizes[1:])
-    shape = tuple(sizes[1:]) if known else None
+    sizes = [axis.dim_value or Free(axis.dim_param) for axis in kind.shape.dim]
+    rows = sizes[0] if sizes and isinstance(sizes[0], int) else None
+    known = tuple(axis for axis in sizes[1:] if isinstance(axis, int) and axis > 0)
+    if kind.HasField("shape") and len(known) == len(sizes[1:]):
+        return Part(entry.name, number, known, rows)
+    shape = bound(sizes[1:], size, name)
     if shape is None and len(sizes) > 2:
         raise ModelError(
             f"The input '{entry.name}' of {name} has {len(sizes)} axes of unknown size; export it"
             " with their sizes."
         )
-    return Part(entry.name, number, shape, sizes[0] or None if sizes else None)
+    return Part(entry.name, number, shape, rows, is_sized=shape is not None)
 
 
 @dataclass(frozen=True)
@@ -329,9 +339,15 @@ class _Program:
             self._session.run(None, self._feeds(some))
         except Exception as error:  # the errors of onnxruntime have no common class
             raise ModelError(
-                f"onnxruntime cannot run {self.name} on rows of {rows.shape[1]} columns:"
-                f" {_said(error)}."
+                f"onnxruntime cannot run {self.name} on {self._given(rows)}: {_said(error)}."
             ) from error
+
+    def _given(self, rows: Rows) -> str:
+        (part, *_) = self.inputs
+        if not part.is_sized or part.shape is None:
+            return f"rows of {rows.shape[1]} columns"
+        shape = " × ".join(map(str, part.shape))
+        return f"pictures of {shape}, though it leaves their size free; bring them to another one"
 
     def takes(self, rows: Rows) -> None:
         """The same, with the error that `find_widths` expects."""
