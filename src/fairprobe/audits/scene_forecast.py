@@ -59,14 +59,19 @@ RESPONSE = 1.0  # seconds that a service is assumed to take for an answer
 
 @dataclass(frozen=True)
 class Trial:
-    """Mutations of one kind that were tried: the share that was possible, how long one takes,
-    possible or not, and pictures that were made. Times are those of the processor: they are the
-    same if others use it, too.
+    """Mutations of one kind that were tried: the share that was possible, how long one of these
+    takes, and pictures that were made. Times are those of the processor: they are the same if
+    others use it, too.
     """
 
     possible: float
     seconds: float
     made: tuple[MadePicture, ...] = ()
+
+    @property
+    def expected_seconds(self) -> float:
+        """For a mutation of which it is not known whether it is possible."""
+        return self.possible * self.seconds
 
 
 @dataclass(frozen=True)
@@ -170,7 +175,7 @@ def forecast(
         expected=expected,
         remote=tuple(one.name for one in detectors if one.is_remote),
         seconds={name: number * local.get(name, pace) for name, number in expected.items()},
-        painting=sum(tried[task.operator].seconds for task in tasks) / settings.workers,
+        painting=sum(tried[task.operator].expected_seconds for task in tasks) / settings.workers,
         checking=checking,
         most_requests=settings.most_requests,
     )
@@ -207,7 +212,7 @@ def _try_tasks(evidence: Evidence, tasks: Sequence[Task], stages: Stages) -> dic
                 several = [task for task in own if (task.scene, task.label) == place]
                 outcomes = list(make_mutants(studio, several))
                 made += [one for one in outcomes if isinstance(one, MadePicture)]
-                painted += sum(one.task.kind != "control" for one in outcomes)
+                painted = sum(one.task.kind != "control" for one in made)
                 is_slow = painted >= FEWEST and monotonic() - start > ENOUGH
                 if painted >= MOST or is_slow:
                     break
