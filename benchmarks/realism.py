@@ -6,13 +6,15 @@ realism check can be trusted.
     python -m benchmarks.realism make /tmp/realism/after
     python -m benchmarks.realism score /tmp/realism/before /tmp/realism/after
     python -m benchmarks.realism control
+    python -m benchmarks.realism pictures /tmp/realism/before /tmp/realism/after
 
 `make` runs with the mutations of whichever fairprobe is on the path. It writes the mutants, and two
 contact sheets of 20 for each operator (original left, mutant right). `score` is one check for all:
 the classifiers learn from the mutants of all folders, and score none whose scene, or inserted
 object, they saw; some rules were chosen on the first, third, … scene, so the others are counted
 apart as well. `control` checks mutants that are made wrong on purpose, and real objects pasted
-back; each set by itself, as in an audit that made nothing else.
+back; each set by itself, as in an audit that made nothing else. `pictures` joins an original and
+the first mutant of both versions, for docs/images/scenes.
 """
 
 from __future__ import annotations
@@ -42,6 +44,12 @@ OPERATORS = ("insert", "delete", "rotate")
 LABELS = ("person", "car")
 REPEATS = 3
 LOOKED_AT = 40  # mutants of each operator on contact sheets
+DOCS = Path("docs/images/scenes")
+SHOWN = {
+    "delete-person": ("delete", "person", "Seq05VD_f03360"),
+    "insert-persons": ("insert", "person", "Seq05VD_f01200"),
+    "rotate-car": ("rotate", "car", "Seq05VD_f04080"),
+}
 WIDE, HIGH, ACROSS, DOWN = 240, 180, 3, 7
 
 
@@ -211,11 +219,30 @@ def score(folders: list[Path]) -> None:
         print(f"| {operator} | real patches | {len(of_real)} | 90.0% | | |", flush=True)
 
 
+# -- pictures of the documentation -----------------------------------------------------------------
+
+
+def pictures(folders: list[Path]) -> None:
+    scenes = photographs()
+    for name, (operator, label, scene) in SHOWN.items():
+        shown = [Image.fromarray(scenes.read(scene).image)]
+        for folder in folders:
+            notes = json.loads((folder / "mutants.json").read_text(encoding="utf-8"))
+            wanted = {"operator": operator, "label": label, "scene": scene}
+            note = next(note for note in notes if wanted.items() <= note.items())
+            shown.append(Image.open(folder / note["file"]))
+        page = Image.new("RGB", (len(shown) * (WIDE + 2) - 2, HIGH), "white")
+        for at, picture in enumerate(shown):
+            small = picture.convert("RGB").resize((WIDE, HIGH), Image.Resampling.LANCZOS)
+            page.paste(small, (at * (WIDE + 2), 0))
+        page.save(DOCS / f"{name}.jpg", quality=85, optimize=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("step", choices=("make", "score", "control"))
+    parser.add_argument("step", choices=("make", "score", "control", "pictures"))
     parser.add_argument("folders", nargs="*", type=Path)
     options = parser.parse_args()
     cv2.setNumThreads(1)
@@ -223,6 +250,8 @@ if __name__ == "__main__":
         make(options.folders[0])
     elif options.step == "score":
         score(options.folders)
+    elif options.step == "pictures":
+        pictures(options.folders)
     else:
         from benchmarks.realism_control import control
 

@@ -64,9 +64,21 @@ def test_no_audit_takes_more_than_its_forecast(tmp_path: Path) -> None:
     assert expected.remote == ("remote",)
     assert expected.seconds["remote"] == expected.expected["remote"] / settings.at_once
     assert expected.painting > 0
+    assert expected.checking > 0
+    assert "checking realism take about" in " ".join(expected.sentences(None))
     about, most = expected.expected["remote"] / 2, expected.requests["remote"] / 2
     assert expected.cost(0.5) == (about, most)
     assert replace(expected, most_requests=5).cost(0.5) == (2.5, 2.5)
+
+
+def test_the_forecast_of_the_checks_grows_with_their_samples() -> None:
+    def checking(scenes: int) -> float:
+        settings = Settings(mutations=("delete",), classes=("car",), repeats=1, inpainting="telea")
+        found = forecast(toy_scenes(scenes), [Remote()], settings, Stages(None))
+        return found.checking
+
+    checking(2)  # loads what is loaded once
+    assert checking(24) > 2 * checking(3) > 0
 
 
 def test_classes_without_cut_outs_are_not_forecast(tmp_path: Path) -> None:

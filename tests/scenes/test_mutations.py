@@ -753,10 +753,25 @@ def test_rotations_stay_within_what_can_occur_and_on_their_feet() -> None:
             mutant = _rotated(scene, label, seed)
             if isinstance(mutant, Mutant):
                 found += 1
-                assert 10 <= abs(mutant.angle or 0) <= MOST[label]
+                assert MOST[label] / 2 <= abs(mutant.angle or 0) <= MOST[label]
                 rows = np.flatnonzero(mutant.added[0].mask.any(axis=1))
                 assert abs(mutant.places[0][1] + rows[-1] - mutant.removed[0].foot) <= 1
     assert found >= 6
+
+
+def test_a_turned_car_keeps_the_wheels_to_which_it_leans_and_its_shadow() -> None:
+    scene = plain_scene(block("car", 50, 40, 110, 95))
+    for seed in range(4):
+        mutant = _rotated(scene, "car", seed)
+        assert isinstance(mutant, Mutant)
+        assert mutant.angle is not None
+        left, _, right, bottom = mutant.removed[0].box
+        rows = mutant.added[0].mask[-4:].any(axis=0)
+        columns = np.flatnonzero(rows) + mutant.places[0][0]
+        near = columns[0] - left if mutant.angle > 0 else right - 1 - columns[-1]
+        assert abs(near) <= 4, mutant.angle
+        below = np.s_[bottom + 2 :, left:right]
+        assert np.array_equal(mutant.image[below], scene.image[below])
 
 
 def test_the_paper_turns_by_larger_angles_about_the_center() -> None:

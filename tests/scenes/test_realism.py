@@ -9,6 +9,7 @@ import pytest
 
 from fairprobe.arrays import Floats
 from fairprobe.scenes import realism
+from fairprobe.scenes.deletion import grown_mask
 from fairprobe.scenes.realism import (
     OBJECT,
     Look,
@@ -207,3 +208,16 @@ def test_real_background_is_looked_at_beside_each_object_clear_of_others() -> No
     assert found[0].box[2] + realism.AROUND <= 50
     assert found[1].box[0] - realism.AROUND >= 62
     assert {one.box[1] for one in found} == {40 - 3}  # the margin of a deletion
+
+
+def test_real_background_keeps_clear_of_what_a_deletion_paints_and_of_anything_unlabelled() -> None:
+    image = np.random.default_rng(0).integers(100, 120, size=(160, 300, 3), dtype=np.uint8)
+    stuff = np.ones((160, 300), dtype=np.uint8)
+    stuff[:, :60] = 0
+    car = Instance("car", (130, 60, 170, 90), BLOCK)
+    scene = Scene("wide", image, (car,), stuff, ("unknown", "road"))
+    found = list(plain_shapes(scene, {"car"}))
+    assert found
+    apart = grown_mask(scene, scene.instances) | scene.unlabelled()
+    for one in found:
+        assert not (one.whole(scene.size) & apart).any()

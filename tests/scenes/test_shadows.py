@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,12 @@ def test_the_shadow_below_the_higher_end_of_a_deleted_vehicle_is_painted_too() -
     hole = grown_mask(scene, (Instance("car", (120, 90, 170, 150), slanted),))
     for column in range(5, 45):
         assert hole[150 - column // 2 + np.arange(12), 120 + column].all()
+
+
+def test_the_shadow_of_an_object_does_not_make_it_brighter_elsewhere() -> None:
+    scene = street("one", "car")
+    image = scene.image.copy()
+    image[150:158, 115:175] = 60  # its shadow
+    shaded = replace(scene, image=image)
+    plain, dark = (cut_out(one, one.instances[0]).place.color for one in (scene, shaded))
+    assert dark == plain

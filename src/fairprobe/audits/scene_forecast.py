@@ -1,17 +1,19 @@
 """What an audit of scenes will take, before anything is paid for.
 
 The pictures are planned with the annotated counts in place of what recognizers will see. A short
-trial paints a few of them and queries local recognizers: it shows how many mutations are possible
-and how long both take. No remote recognizer is queried.
+trial paints a few of them, measures their quality, describes them and real patches for the realism
+check, and queries local recognizers: it shows how many mutations are possible and how long all of
+this takes. No remote recognizer is queried.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import cycle
 from pathlib import Path
-from time import monotonic
+from time import monotonic, process_time
 
 import numpy as np
 
@@ -23,14 +25,24 @@ from fairprobe.audits.scene_evidence import (
     studio_of,
     use_given_cutouts,
 )
+from fairprobe.errors import FairprobeError
 from fairprobe.present.formats import seconds
 from fairprobe.scenes.detectors.base import Detector, renamed
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import check_answers, sample_of, settle
 from fairprobe.scenes.evidence import Evidence
-from fairprobe.scenes.mutants import make_mutants, mutate_without_painting
+from fairprobe.scenes.mutants import (
+    MadePicture,
+    make_mutants,
+    mutate_without_painting,
+    read_mutant,
+)
 from fairprobe.scenes.plan import Settings, Task
+from fairprobe.scenes.quality import SAMPLE, MutantPair, clip_realism, image_quality
 from fairprobe.scenes.queries import check_answer
+from fairprobe.scenes.realism import BLOCKS, Look, Patches, scores
+from fairprobe.scenes.realism_check import FEWEST as FEWEST_JUDGED
+from fairprobe.scenes.realism_check import MOST_SCENES, real_patches
 from fairprobe.scenes.scene import Mutant, Scenes
 from fairprobe.storage import scratch
 
@@ -38,17 +50,23 @@ TRYING = "Painting a few pictures"
 FEWEST = 2  # mutations of each kind that are painted, and answers that are timed
 MOST = 12  # mutations of each kind that are painted
 ENOUGH = 5.0  # seconds, after which no more than the fewest are tried
+MEASURED = 4  # mutants whose quality is measured
+MOST_SCORED = 800  # patches that classifiers learn from; the time of more is in proportion
+NOISE = 0.05  # by which patches differ that are used again
+CHECKING = "Measuring and checking a few pictures"
 RESPONSE = 1.0  # seconds that a service is assumed to take for an answer
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Mutations of one kind that were tried: the share that was possible, and how long one of these
-    takes.
+    """Mutations of one kind that were tried: the share that was possible, how long one of these
+    takes, and pictures that were made. Times are those of the processor: they are the same if
+    others use it, too.
     """
 
     possible: float
     seconds: float
+    made: tuple[MadePicture, ...] = ()
 
     @property
     def expected_seconds(self) -> float:
@@ -74,6 +92,8 @@ class Forecast:
     """
     painting: float
     """How long it takes to paint the pictures."""
+    checking: float = 0.0
+    """How long it takes to measure their quality and to check their realism."""
     most_requests: int | None = None
 
     def cost(self, price: float) -> tuple[float, float]:
@@ -101,6 +121,9 @@ class Forecast:
                 " mutations are impossible as in a trial; these take about"
                 f" {seconds(self.seconds[name])}{service}."
             )
+        found.append(
+            f"Measuring image quality and checking realism take about {seconds(self.checking)}."
+        )
         if self.remote and price is None:
             found.append("Say what a request costs with --price to see what they may cost.")
         elif price is not None:
@@ -130,6 +153,8 @@ def forecast(
     seen = {one.name: evidence.annotated() for one in detectors}
     tasks = plan_pictures(evidence, seen, cuts_out=cutouts is None)
     tried = _try_tasks(evidence, tasks, stages)
+    with stages.stage(CHECKING):
+        checking = _checking(evidence, tasks, tried)
     planned = {*tasks}
     plans = {
         name: [task for task in plan if task in planned] for name, plan in evidence.plans.items()
@@ -151,6 +176,7 @@ def forecast(
         remote=tuple(one.name for one in detectors if one.is_remote),
         seconds={name: number * local.get(name, pace) for name, number in expected.items()},
         painting=sum(tried[task.operator].expected_seconds for task in tasks) / settings.workers,
+        checking=checking,
         most_requests=settings.most_requests,
     )
 
@@ -179,15 +205,91 @@ def _try_tasks(evidence: Evidence, tasks: Sequence[Task], stages: Stages) -> dic
                 step(tried, len(own))
                 if tried >= FEWEST and monotonic() - start > ENOUGH:
                     break
-            start, painted = monotonic(), 0
-            for task in possible[:MOST]:
-                list(make_mutants(studio, [task]))
-                painted += 1
-                if painted >= FEWEST and monotonic() - start > ENOUGH:
+            start, used, painted = monotonic(), process_time(), 0
+            made: list[MadePicture] = []
+            # All of one class in a scene together: rotations of an object share a hole.
+            for place in dict.fromkeys((task.scene, task.label) for task in possible):
+                several = [task for task in own if (task.scene, task.label) == place]
+                outcomes = list(make_mutants(studio, several))
+                made += [one for one in outcomes if isinstance(one, MadePicture)]
+                painted = sum(one.task.kind != "control" for one in made)
+                is_slow = painted >= FEWEST and monotonic() - start > ENOUGH
+                if painted >= MOST or is_slow:
                     break
-            each = (monotonic() - start) / painted if painted else 0.0
-            found[operator] = Trial(len(possible) / tried, each)
+            each = (process_time() - used) / painted if painted else 0.0
+            unusual = tuple(one for one in made if one.task.kind == "ood")
+            found[operator] = Trial(len(possible) / tried, each, unusual)
     return found
+
+
+def _checking(evidence: Evidence, tasks: Sequence[Task], tried: Mapping[str, Trial]) -> float:
+    """Seconds that the measures of quality and the realism check will take. Both look at samples of
+    a known size, so that the trial shows the time of one, and the plan how many there are.
+    """
+    unusual = Counter(task.operator for task in tasks if task.kind == "ood")
+    counts = {name: round(trial.possible * unusual[name]) for name, trial in tried.items()}
+    made = [one for trial in tried.values() for one in trial.made]
+    if not made:
+        return 0.0
+    found = _measuring(evidence, made, sum(min(SAMPLE, count) for count in counts.values()))
+    names, labels = list(evidence.facts), {task.label for task in tasks}
+    used, start = min(MOST_SCENES, len(names)), process_time()
+    real: list[tuple[Patches, Patches]] = []
+    for name in names[:MOST]:
+        real.append(real_patches([evidence.scenes.read(name)], labels))
+        if len(real) >= FEWEST and process_time() - start > ENOUGH:
+            break
+    found += (process_time() - start) / len(real) * used
+    for name, trial in tried.items():
+        untouched = [look for pair in real for look in pair[name == "delete"].looks]
+        looks = [one.look for one in trial.made if one.look is not None]
+        of_real = round(len(untouched) / len(real) * used)
+        of_mutants = round(len(looks) / max(1, len(trial.made)) * counts[name])
+        if min(of_real, of_mutants) >= FEWEST_JUDGED and len(names) >= BLOCKS:
+            tall = max(1.0, (of_real + of_mutants) / MOST_SCORED)  # scored in proportion
+            start = process_time()
+            scores(
+                _many(untouched, round(of_real / tall), names, moved=False),
+                _many(looks, round(of_mutants / tall), names, moved=name == "insert"),
+            )
+            found += tall * (process_time() - start)
+    return found
+
+
+def _measuring(evidence: Evidence, made: Sequence[MadePicture], count: int) -> float:
+    """Seconds for the quality of so many pictures: what is loaded first, and then each."""
+    pairs = []
+    for one in made[:: max(1, len(made) // MEASURED)][:MEASURED]:
+        original = evidence.scenes.read(one.task.scene).image
+        pairs.append(MutantPair(one.task.scene, one.task.operator, original, read_mutant(one.path)))
+    start = process_time()
+    try:
+        clip = evidence.settings.clip
+        rated = None if clip is None else clip_realism(clip)
+        image_quality(pairs[:1], realism=rated)
+        loaded = process_time()
+        image_quality(pairs, realism=rated)
+    except FairprobeError:  # as in the audit, which reports it
+        return process_time() - start
+    # Several mutants share an original, which is measured once.
+    each = (process_time() - loaded) / (len(pairs) + len({pair.scene for pair in pairs}))
+    return loaded - start + each * (count + min(count, len(evidence.facts)))
+
+
+def _many(looks: Sequence[Look], count: int, names: Sequence[str], *, moved: bool) -> Patches:
+    """So many patches, spread over the scenes: those of the trial again and again, each a little
+    different. `moved`: their objects come from other scenes.
+    """
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, NOISE, (count, len(looks[0].fit)))
+    several = [
+        replace(one, fit=tuple((np.array(one.fit) + more).tolist()))
+        for one, more in zip(cycle(looks), noise, strict=False)
+    ]
+    scenes, others = (
+        [names[at] for at in rng.integers(len(names), size=count).tolist()] for _ in range(2)
+    )
+    return Patches(scenes, others if moved else scenes, several)
 
 
 def _time(detector: Detector, evidence: Evidence) -> float:

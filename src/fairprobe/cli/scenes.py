@@ -282,6 +282,7 @@ def scenes(
                     cluster_by=tuple(map(common, split(cluster_by))) or None,
                     seed=seed,
                     inpainting=inpainting,
+                    clip=None if clip is None else str(clip),
                     workers=workers,
                     rate=per_second,
                     at_once=AT_ONCE if at_once is None else at_once,

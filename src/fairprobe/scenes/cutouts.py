@@ -18,6 +18,7 @@ from scipy import ndimage
 
 from fairprobe.arrays import Floats, Mask
 from fairprobe.errors import DataError, StorageError
+from fairprobe.scenes.deletion import grown_mask
 from fairprobe.scenes.geometry import (
     is_isolated,
     is_obstructed,
@@ -315,7 +316,8 @@ def ground_at(scene: Scene, instance: Instance) -> str:
 
 def light_at(scene: Scene, box: Box, instance: Instance | None = None) -> Light:
     """The light at a place: of the ground at its foot, or of all ground if there is little; and the
-    contrast around it, without the object itself.
+    contrast around it, without the object itself. Its shadow does not count: the ground of a new
+    place, with which this is compared, is not yet in it.
     """
     left, top, right, bottom = box
     wide, high = (right - left) // 2, (bottom - top) // 4
@@ -323,6 +325,8 @@ def light_at(scene: Scene, box: Box, instance: Instance | None = None) -> Light:
     foot = np.zeros(scene.size, dtype=bool)
     foot[max(0, bottom - high - 1) : bottom + high + 1, max(0, left - wide) : right + wide] = True
     ground = scene.ground(GROUND)
+    if instance is not None:
+        ground &= ~grown_mask(scene, (instance,))
     near = ground & foot
     shown = near if near.sum() >= LEAST_GROUND else ground
     color = scene.image[shown].mean(axis=0) if shown.any() else scene.image.mean(axis=(0, 1))

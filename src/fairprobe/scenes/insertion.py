@@ -238,7 +238,7 @@ def _painted(
     ground = scene.ground(GROUND)
     for one in sorted(placed, key=lambda one: one.foot):
         dark = settings.shadows[0 if one.cutout.label in VEHICLES else 1]
-        _shadow(canvas, ground, one, dark)
+        add_shadow(canvas, ground, one.box, one.mask, dark)
         _paste(canvas, scene, depths, one, settings)
     added = tuple(
         Instance(one.cutout.label, one.box, one.mask & ~nearer_within(depths, one.box, one.foot))
@@ -385,9 +385,11 @@ def _in_light(placed: _Placed, scene: Scene) -> npt.NDArray[np.float32]:
     return np.asarray(np.clip(middle + contrast * (colors - middle), 0, 255), dtype=np.float32)
 
 
-def _shadow(canvas: npt.NDArray[np.float32], ground: Mask, placed: _Placed, dark: float) -> None:
-    """Darken the ground where the object touches it, and beneath what hangs just above it."""
-    left, top, right, bottom = placed.box
+def add_shadow(
+    canvas: npt.NDArray[np.float32], ground: Mask, box: Box, mask: Mask, dark: float
+) -> None:
+    """Darken the ground where an object touches it, and beneath what hangs just above it."""
+    left, top, right, bottom = box
     wide, high = right - left, bottom - top
     flat = max(2, round(0.08 * wide))
     around = (
@@ -402,7 +404,7 @@ def _shadow(canvas: npt.NDArray[np.float32], ground: Mask, placed: _Placed, dark
     far = aside**2 + ((rows - bottom + 1) / flat) ** 2
     lowest = np.full(columns.shape, bottom)
     inside = (columns >= left) & (columns < right)
-    filled = placed.mask[:, (columns[inside] - left)]
+    filled = mask[:, (columns[inside] - left)]
     lowest[inside] = np.where(filled.any(axis=0), bottom - np.argmax(filled[::-1], axis=0), bottom)
     beneath = (rows >= lowest) & (rows < bottom) & (bottom - lowest <= HANGS * high)
     depth = ndimage.uniform_filter(np.maximum(np.clip(1 - far, 0, 1), beneath), size=3)

@@ -12,7 +12,7 @@ from scipy import ndimage
 from fairprobe.documents.scenes import Mutation, OperatorRealism
 from fairprobe.errors import FairprobeError
 from fairprobe.scenes.cutouts import trimmed
-from fairprobe.scenes.deletion import BESIDE, DEFAULTS, free_places
+from fairprobe.scenes.deletion import BESIDE, DEFAULTS, free_places, grown_mask
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.geometry import is_obstructed, is_single, touches_border
 from fairprobe.scenes.intervals import Ratio
@@ -161,12 +161,14 @@ def _shapes(scene: Scene, labels: set[str]) -> list[Instance]:
 def plain_shapes(scene: Scene, labels: set[str]) -> Iterator[Instance]:
     """What would be painted if objects were deleted, moved to the nearest places to their left and
     right where there is no object, not even around the shape: what is around it is then much like
-    what is around a deleted object.
+    what is around a deleted object. Nothing is taken that a deletion would paint, as an object's
+    shadow, nor anything unlabelled, which may be an object.
     """
-    taken = scene.stuff_mask(UPRIGHT)
+    taken = scene.stuff_mask(UPRIGHT) | scene.unlabelled()
     for one in scene.instances:
         taken |= one.whole(scene.size)
     taken = ndimage.maximum_filter(taken, size=2 * AROUND + 1)
+    taken |= grown_mask(scene, scene.instances)
     margin = DEFAULTS.margin_in(scene)
     for one in _shapes(scene, labels):
         mask = ndimage.maximum_filter(np.pad(one.mask, margin), size=2 * margin + 1)

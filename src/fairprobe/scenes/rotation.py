@@ -4,9 +4,13 @@ DistroFair (Rajan et al., 2024), section 3.3, "Rotation", with the bounds of its
 high or more, by 10° or more to either side. The angle must make its orientation unusual. Deliberate
 deviations:
 
-- Only angles that can occur: a car on a kerb or a slope, a person who bends, a motorcycle in a bend
-  (`MOST`). The paper turns by up to 60° (`any_angle`).
-- The object keeps its foot on the ground; the paper turns it about its center (`PAPER`).
+- Only angles that can occur (`MOST`): a car with two wheels on a kerb leans by 5°, on the steepest
+  drives (15 %) by 8.5°; a runner by up to 15°, a motorcycle in a bend by up to 35°. The paper turns
+  by 10° to 60° (`any_angle`).
+- The object turns about its foot, cars about the wheels that stay on the ground; the paper turns
+  it about its center (`PAPER`).
+- It still stands where it stood, so its shadow stays: what is in-painted is its outline with a
+  margin of a few pixels, and nothing below a car; others get a faint shadow, as inserted ones do.
 - Objects at the border stay (the cut edge would show), and so do masks that hold two objects or a
   part of one, and objects that adjoin another. The turned object must lie within the picture,
   behind no nearer object, pole or sign, and cover no other one by more than a quarter.
@@ -36,12 +40,19 @@ from fairprobe.scenes.geometry import (
     with_uprights,
 )
 from fairprobe.scenes.inpainting import Inpainter
+from fairprobe.scenes.insertion import DEFAULTS as SHADOWS
+from fairprobe.scenes.insertion import add_shadow
+from fairprobe.scenes.labels import VEHICLES
 from fairprobe.scenes.scene import Box, Instance, Mutant, Picture, Scene, Skipped
 
 SOLID = 128  # of 255: a pixel that is covered this far belongs to the object
-MOST: Mapping[str, float] = {"car": 15.0, "truck": 12.0, "bus": 12.0, "person": 25.0,
+MOST: Mapping[str, float] = {"car": 8.5, "truck": 8.5, "bus": 8.5, "person": 15.0,
                              "motorcycle": 35.0, "bicycle": 35.0}  # fmt: skip
-MOST_OTHERS = 20.0  # degrees
+MOST_OTHERS = 15.0  # degrees
+FOUR_WHEELED = frozenset({"car", "truck", "bus"})
+LEAST = 0.5  # of the largest angle, if that is smaller than the paper's least
+MARGIN = 0.01  # of the picture's height: what an outline is off by, and its mixed pixels
+FEET = 0.1  # of an object's height, at its bottom
 
 
 @dataclass(frozen=True)
@@ -58,13 +69,18 @@ class RotationSettings:
     """Whether only masks of one whole object are turned that adjoin no other."""
     before_uprights: bool = True
     """Whether it is kept away from poles and signs that are nearer."""
+    keeps_shadow: bool = True
+    """Whether only what it uncovers is in-painted, and not its shadow."""
     tries: int = 12
     """Angles for each object."""
     most_covered: float = 0.25
 
-    def largest(self, label: str) -> float:
-        """The largest angle of a class, in degrees."""
-        return self.angles[1] if self.any_angle else MOST.get(label, MOST_OTHERS)
+    def range_of(self, label: str) -> tuple[float, float]:
+        """The least and largest angle of a class, in degrees."""
+        if self.any_angle:
+            return self.angles
+        most = MOST.get(label, MOST_OTHERS)
+        return min(self.angles[0], LEAST * most), most
 
 
 @dataclass(frozen=True)
@@ -75,8 +91,8 @@ class Turned:
     angle: float
     box: Box
     cover: Picture
-    lower: int = 0
-    """Pixels by which it was moved down after the turn, to stand on its foot."""
+    moved: tuple[int, int] = (0, 0)
+    """Pixels by which it was moved to the right and down after the turn, to stand on its foot."""
 
     def colors(self, image: Picture) -> Picture:
         """The colors of the turned object within its new box, from its picture."""
@@ -88,12 +104,15 @@ class Turned:
         spread = np.asarray(
             Image.fromarray(colors[tuple(nearest)]).rotate(self.angle, Image.Resampling.BICUBIC)
         )
-        x, y = self.box[0] - left + room, self.box[1] - self.lower - top + room
+        x = self.box[0] - self.moved[0] - left + room
+        y = self.box[1] - self.moved[1] - top + room
         return spread[y : y + self.cover.shape[0], x : x + self.cover.shape[1]].copy()
 
 
 DEFAULTS = RotationSettings()
-PAPER = RotationSettings(any_angle=True, on_foot=False, single=False, before_uprights=False)
+PAPER = RotationSettings(
+    any_angle=True, on_foot=False, single=False, before_uprights=False, keeps_shadow=False
+)
 
 
 def rotate(
@@ -124,12 +143,12 @@ def rotate(
     depths = with_uprights(scene) if settings.before_uprights else scene
     for at in rng.permutation(len(able)):
         for _ in range(settings.tries):
-            angle = float(rng.uniform(settings.angles[0], settings.largest(label)))
+            angle = float(rng.uniform(*settings.range_of(label)))
             turned = turn(able[at], angle * int(rng.choice([-1, 1])))
             if settings.on_foot:
                 turned = _on_foot(turned)
             if _fits(depths, turned, settings) and is_unusual(orientation(turned.cover >= SOLID)):
-                return _put_back(scene, depths, turned, inpainter, deletion)
+                return _put_back(scene, depths, turned, inpainter, settings, deletion)
     reason = (
         f"No angle was found at which a {label} is unusual, fits, and leaves the others visible."
     )
@@ -161,11 +180,22 @@ def _trimmed(mask: Mask) -> Mask:
 
 
 def _on_foot(turned: Turned) -> Turned:
-    """Moved up or down until it stands where it stood."""
+    """Moved until it stands where it stood: a car on the wheels to which it leans, others on the
+    middle of their feet.
+    """
+    mask, (height, width) = turned.instance.mask, turned.instance.mask.shape
+    feet = np.flatnonzero(mask[-max(1, round(FEET * height)) :].any(axis=0))
+    side = (feet[0] + feet[-1]) / 2
+    if turned.instance.label in FOUR_WHEELED:
+        side = feet[0] if turned.angle > 0 else feet[-1]  # counterclockwise: the left one stays
+    right, down = side - (width - 1) / 2, (height - 1) / 2
+    angle = np.radians(turned.angle)
+    across = round(float(right - right * np.cos(angle) - down * np.sin(angle)))
     solid = np.flatnonzero((turned.cover >= SOLID).any(axis=1))
     lower = turned.instance.foot - (turned.box[1] + int(solid[-1]))
-    left, top, right, bottom = turned.box
-    return replace(turned, box=(left, top + lower, right, bottom + lower), lower=lower)
+    x, y, x_end, y_end = turned.box
+    box = (x + across, y + lower, x_end + across, y_end + lower)
+    return replace(turned, box=box, moved=(across, lower))
 
 
 def _room(instance: Instance) -> int:
@@ -189,12 +219,18 @@ def _put_back(
     depths: Scene,
     turned: Turned,
     inpainter: Inpainter,
+    settings: RotationSettings,
     deletion: DeletionSettings,
 ) -> Mutant:
     instance = turned.instance
+    if settings.keeps_shadow:
+        margin = min(deletion.margin, MARGIN)
+        deletion = replace(deletion, margin=margin, shadows=(0.0, 0.0))
     canvas = without(scene, (instance,), inpainter, deletion)
     left, top, right, bottom = turned.box
     hidden = nearer_within(depths, turned.box, instance.foot, but=instance)
+    if settings.keeps_shadow:
+        canvas = _with_shadow(scene, canvas, turned)
     cover = np.where(hidden, 0, turned.cover)[..., None] / 255
     here = canvas[top:bottom, left:right]
     colors = turned.colors(scene.image).astype(np.float64)
@@ -210,3 +246,27 @@ def _put_back(
         removed=(instance,),
         added=(Instance(instance.label, turned.box, (turned.cover >= SOLID) & ~hidden),),
     )
+
+
+def _with_shadow(scene: Scene, canvas: Picture, turned: Turned) -> Picture:
+    """Below a car, the ground as it was; below others, a shadow on the ground that was painted."""
+    instance = turned.instance
+    if instance.label in FOUR_WHEELED:
+        below = _below(scene, instance)
+        canvas[below] = scene.image[below]
+        return canvas
+    painted = (canvas != scene.image).any(axis=2)
+    dark = SHADOWS.shadows[0 if instance.label in VEHICLES else 1]
+    shaded = canvas.astype(np.float32)
+    add_shadow(shaded, painted, turned.box, turned.cover >= SOLID, dark)
+    return np.rint(shaded).astype(np.uint8)
+
+
+def _below(scene: Scene, instance: Instance) -> Mask:
+    """The ground below the outline of an object, in its lowest part."""
+    whole = instance.whole(scene.size)
+    low = np.zeros_like(whole)
+    low[instance.box[3] - max(1, round(FEET * instance.height)) :] = True
+    covered = np.logical_or.accumulate(whole, axis=0)
+    found: Mask = covered & ~whole & low
+    return found
