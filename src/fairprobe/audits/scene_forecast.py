@@ -226,7 +226,7 @@ def _checking(evidence: Evidence, tasks: Sequence[Task], tried: Mapping[str, Tri
     """Seconds that the measures of quality and the realism check will take. Both look at samples of
     a known size, so that the trial shows the time of one, and the plan how many there are.
     """
-    unusual = Counter(task.operator for task in tasks if task.kind == "ood")
+    unusual = Counter[str](task.operator for task in tasks if task.kind == "ood")
     counts = {name: round(trial.possible * unusual[name]) for name, trial in tried.items()}
     made = [one for trial in tried.values() for one in trial.made]
     if not made:
