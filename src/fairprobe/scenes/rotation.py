@@ -46,6 +46,7 @@ from fairprobe.scenes.labels import VEHICLES
 from fairprobe.scenes.scene import Box, Instance, Mutant, Picture, Scene, Skipped
 
 SOLID = 128  # of 255: a pixel that is covered this far belongs to the object
+FAINT = 16  # of 255: less cover than this is the tail of the blur, which nobody sees
 MOST: Mapping[str, float] = {"car": 8.5, "truck": 8.5, "bus": 8.5, "person": 15.0,
                              "motorcycle": 35.0, "bicycle": 35.0}  # fmt: skip
 MOST_OTHERS = 15.0  # degrees
@@ -160,7 +161,8 @@ def turn(instance: Instance, angle: float) -> Turned:
     room = _room(instance)
     mask = np.pad(instance.mask, room).astype(np.uint8) * np.uint8(255)
     edge = Image.fromarray(mask).rotate(angle, Image.Resampling.BICUBIC)
-    cover = np.asarray(edge.filter(ImageFilter.GaussianBlur(0.5)))
+    blurred = np.asarray(edge.filter(ImageFilter.GaussianBlur(0.5)))
+    cover = np.where(blurred < FAINT, np.uint8(0), blurred)
     x, y, x_end, y_end = Instance.of("", cover > 0).box
     left, top = instance.box[0] - room, instance.box[1] - room
     return Turned(
