@@ -99,6 +99,10 @@ def test_time_is_forecast_within_a_factor_of_three(
     assert 1 / 3 < ratios[-1] < 3, ratios
 
 
+def asked(faces: Path, code: str) -> list[str | Path]:
+    return [faces, "--model", code, "--sensitive", "gender"]
+
+
 MEASURED = """
 import sys
 from pathlib import Path
@@ -132,15 +136,7 @@ def test_memory_is_forecast_within_a_factor_of_two(network: str, count: int, sid
 def test_the_forecast_is_said_before_the_work_and_not_where_nothing_else_is(
     faces: Path, code: str
 ) -> None:
-    words: list[str | Path] = [
-        faces,
-        "--model",
-        code,
-        "--sensitive",
-        "gender",
-        "--threshold",
-        "0.5",
-    ]
+    words = [*asked(faces, code), "--threshold", "0.5"]
     answer = ask("audit-embeddings", *words)
     assert answer.code == 0
     assert answer.said.startswith(TAKES)
@@ -154,15 +150,7 @@ def test_the_forecast_is_said_before_the_work_and_not_where_nothing_else_is(
 def test_a_dry_run_says_what_the_audit_would_take_and_ends(
     faces: Path, code: str, tmp_path: Path
 ) -> None:
-    words: list[str | Path] = [
-        faces,
-        "--model",
-        code,
-        "--sensitive",
-        "gender",
-        "--out",
-        tmp_path / "x.json",
-    ]
+    words = [*asked(faces, code), "--out", tmp_path / "x.json"]
     answer = ask("audit-embeddings", *words, "--dry-run")
     assert (answer.code, answer.out) == (0, "")
     assert answer.said.startswith(TAKES)
@@ -173,15 +161,7 @@ def test_in_a_pipe_every_stage_says_how_far_it_is_and_what_is_left(
     faces: Path, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Lines, "EVERY", 0.0)
-    words: list[str | Path] = [
-        faces,
-        "--model",
-        code,
-        "--sensitive",
-        "gender",
-        "--false-matches",
-        "0.1",
-    ]
+    words = [*asked(faces, code), "--false-matches", "0.1"]
     answer = ask("audit-embeddings", *words)
     assert answer.code == 0, answer.said
     assert "Computing embeddings: 53 % after 0 s, about 0 s left (64 of 120)" in answer.said

@@ -199,15 +199,15 @@ def audit_scenes(
     )
     if counted_as:
         source.counted_as = {**source.counted_as, **_common(counted_as)}
-    settings = Settings(
-        mutations=tuple(dict.fromkeys(mutations)),
-        classes=tuple(dict.fromkeys(map(common, classes))) if classes else None,
+    settings = Settings.of(
+        mutations=mutations,
+        classes=classes,
         repeats=repeats,
         clusters=clusters,
-        cluster_by=tuple(map(common, cluster_by)) if cluster_by else None,
+        cluster_by=cluster_by,
         seed=seed,
         inpainting=inpainting,
-        clip=None if clip is None else str(clip),
+        clip=clip,
         workers=workers,
         timeout=timeout,
         rate=rate,

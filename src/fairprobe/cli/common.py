@@ -168,19 +168,31 @@ def _about_path(error: Exception) -> str | None:
 
 @contextmanager
 def progress(*, show: bool, at_once: bool = False) -> Iterator[OnStage]:
-    """A progress bar on standard error, one line a stage. Interrupts take effect between steps, or
-    the first one at once, if the work within can be left anywhere.
+    """A progress bar on standard error, one line a stage: how far it is, the time that it has taken
+    and about what is left. Interrupts take effect between steps, or the first one at once, if the
+    work within can be left anywhere.
     """
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.table import Column
 
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description:<32}"),
-        BarColumn(),
-        TextColumn("{task.fields[note]:<36}"),
+        TextColumn("{task.description}"),
+        BarColumn(12),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        # What a narrow terminal has no room for is cut here, and not from the times.
+        TextColumn("{task.fields[note]}", table_column=Column(ratio=1, no_wrap=True)),
     )
-    with Progress(*columns, console=errors, transient=True, disable=not show) as bar:
+    with Progress(*columns, console=errors, transient=True, disable=not show, expand=True) as bar:
         tasks: dict[str, Any] = {}
         watcher = Watcher()
         piped = Lines() if show and not errors.is_terminal else None

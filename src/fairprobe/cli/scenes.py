@@ -237,11 +237,27 @@ def scenes(
         from fairprobe.audits.scenes import audit_scenes
         from fairprobe.papers.distrofair.survey import write_survey
         from fairprobe.scenes.detectors import open_detector
-        from fairprobe.scenes.labels import common
         from fairprobe.scenes.plan import Settings
         from fairprobe.scenes.scene import sample_scenes
 
-        repeats = repeats or (DEMO_REPEATS if images == DEMO else REPEATS)
+        chosen: dict[str, Any] = {
+            "mutations": split(mutations),
+            "classes": split(classes),
+            "repeats": repeats or (DEMO_REPEATS if images == DEMO else REPEATS),
+            "clusters": clusters,
+            "cluster_by": split(cluster_by),
+            "seed": seed,
+            "inpainting": inpainting,
+            "clip": clip,
+            "workers": workers,
+            "timeout": timeout,
+            "rate": per_second,
+            "at_once": AT_ONCE if at_once is None else at_once,
+            "most_requests": most_requests,
+            "fewest": fewest,
+            "variant": variant,
+            "any_angle": any_angle,
+        }
         folder = out or Path("runs") / f"scenes-{Path(images).name or 'images'}"
         if not overwrite and _is_finished(folder / "audit.json"):
             raise SettingError(
@@ -274,24 +290,8 @@ def scenes(
             source.counted_as = {**source.counted_as, **_classes_counted_as(count_as)}
             sample_scenes(source, limit=limit, containing=containing, seed=seed)
             if dry_run:
-                settings = Settings(
-                    mutations=split(mutations),  # type: ignore[arg-type]  # checked there
-                    classes=tuple(map(common, split(classes))) or None,
-                    repeats=repeats,
-                    clusters=clusters,
-                    cluster_by=tuple(map(common, split(cluster_by))) or None,
-                    seed=seed,
-                    inpainting=inpainting,
-                    clip=None if clip is None else str(clip),
-                    workers=workers,
-                    rate=per_second,
-                    at_once=AT_ONCE if at_once is None else at_once,
-                    most_requests=most_requests,
-                    variant=variant,  # type: ignore[arg-type]  # checked there
-                    any_angle=any_angle,
-                )
-                stages = Stages(report)
-                expected = forecast(source, detectors, settings, stages, cutouts=cutouts)
+                settings = Settings.of(**chosen)
+                expected = forecast(source, detectors, settings, Stages(report), cutouts=cutouts)
         if dry_run:
             for line in expected.sentences(price):
                 output.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
@@ -300,24 +300,9 @@ def scenes(
             audit = audit_scenes(
                 source,
                 detectors,
-                mutations=split(mutations),  # type: ignore[arg-type]  # checked there
-                classes=split(classes) or None,
-                repeats=repeats,
-                clusters=clusters,
-                cluster_by=split(cluster_by) or None,
-                seed=seed,
-                inpainting=inpainting,
-                clip=clip,
-                cutouts=cutouts,
                 folder=folder,
-                workers=workers,
-                timeout=timeout,
-                rate=per_second,
-                at_once=AT_ONCE if at_once is None else at_once,
-                most_requests=most_requests,
-                fewest=fewest,
-                variant=variant,  # type: ignore[arg-type]  # checked there
-                any_angle=any_angle,
+                cutouts=cutouts,
+                **chosen,
                 title="Drawn streets" if images == DEMO else Path(images).resolve().name,
                 progress=report,
             ).with_command(command_line())

@@ -14,9 +14,10 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from fairprobe.scenes.distribution import (
     inserted_count,
 )
 from fairprobe.scenes.geometry import orientation
+from fairprobe.scenes.labels import common
 from fairprobe.scenes.scene import Scene
 
 MUTATIONS: tuple[Mutation, ...] = ("insert", "delete", "rotate")
@@ -102,6 +104,25 @@ class Settings:
                 f"Unknown variant '{self.variant}'.{suggest(self.variant, VARIANTS)}"
             )
         check_pace(self.timeout, self.rate, self.at_once)
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        mutations: Sequence[str],
+        classes: Sequence[str] | None,
+        cluster_by: Sequence[str] | None,
+        clip: Path | str | None,
+        **others: Any,
+    ) -> Settings:
+        """From what a user writes: names in any spelling, perhaps twice, or none."""
+        return cls(
+            mutations=tuple(dict.fromkeys(mutations)),  # type: ignore[arg-type]  # checked by the class
+            classes=tuple(dict.fromkeys(map(common, classes or ()))) or None,
+            cluster_by=tuple(map(common, cluster_by or ())) or None,
+            clip=None if clip is None else str(clip),
+            **others,
+        )
 
     def labels(self, operator: Mutation) -> tuple[str, ...]:
         """The classes that this operator mutates."""

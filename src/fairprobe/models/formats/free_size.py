@@ -46,8 +46,7 @@ class Free:
             steps = f" in steps of {self.step}" if self.step > 1 else ""
             raise ModelError(
                 f"{name} takes pictures with a {axis} {low}{high} pixels{steps}; got {pixels}."
-                " Bring the pictures to such a size, as --size of audit-images does, or export it"
-                " for theirs."
+                " Bring the pictures to such a size, or export the model for theirs."
             )
         return n
 
@@ -68,8 +67,8 @@ def bound(sizes: Sequence[int | Free], size: Size | None, name: str) -> tuple[in
             if numbers.setdefault(free.symbol or axis, number) != number:
                 raise ModelError(
                     f"{name} takes pictures whose height and width are one free size, such as"
-                    f" squares; got {size[1]} × {size[0]} pixels. Bring them to a square, as --size"
-                    " of audit-images does, or export it with two free sizes."
+                    f" squares; got {size[1]} × {size[0]} pixels. Bring the pictures to a square,"
+                    " or export the model with two free sizes."
                 )
     return tuple(one for one in shape if isinstance(one, int))
 
