@@ -444,6 +444,20 @@ def test_a_time_limit_is_for_timed_searches_and_makes_other_jobs(tmp_path: Path)
     assert limit == 30
 
 
+def test_a_table_of_searches_can_be_run_for_some_of_its_methods() -> None:
+    five = EXPERIMENTS["neuronfair-table5"]
+    plan = Plan(options={"methods": "neuronfair, symbgen"})
+    all_jobs, some_jobs = (five.stages(one)[1] for one in (Plan(), plan))
+    assert {job.settings["method"] for job in some_jobs} == {"symbgen", "neuronfair"}
+    assert {job.id for job in some_jobs} < {job.id for job in all_jobs}  # finished ones are kept
+    assert {cell.method for cell in five.cells(plan, Outcome({}, {}, {}))} == {
+        "symbgen",
+        "neuronfair",
+    }
+    with pytest.raises(SettingError, match=r"has no method 'adf'\. .*Known: symbgen"):
+        five.stages(Plan(options={"methods": "symbgen,adf"}))
+
+
 @pytest.mark.usefixtures("small")
 def test_a_search_of_table_5_stops_at_its_time_limit(
     shared: Path, monkeypatch: pytest.MonkeyPatch

@@ -4,11 +4,12 @@ the local phase apart) and 8 (how fast).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fairprobe.documents import Document
 from fairprobe.documents.experiment import Measure
+from fairprobe.errors import SettingError, suggest
 from fairprobe.papers import paper
 from fairprobe.papers.base import (
     Experiment,
@@ -184,13 +185,27 @@ class Searches(Experiment):
     result: ClassVar[type[Document]] = SearchResult
     paper_table: ClassVar[str]
     ours: ClassVar[tuple[Measure, ...]] = ()  # the measures that the paper does not have
+    options: ClassVar[Mapping[str, str]] = {
+        "methods": "the methods to run, such as symbgen,neuronfair (default: all of the table)"
+    }
+
+    def chosen(self, plan: Plan) -> list[Variant]:
+        """The methods that are run, in the order of the table."""
+        if "methods" not in plan.options:
+            return list(self.variants)
+        wanted = [name.strip() for name in plan.options["methods"].split(",")]
+        known = dict.fromkeys(one.method for one in self.variants)
+        for name in wanted:
+            if name not in known:
+                raise SettingError(f"{self.name} has no method '{name}'.{suggest(name, known)}")
+        return [one for one in self.variants if one.method in wanted]
 
     def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
         return generation(plan, subject, variant, repeat)
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         here = plan.subjects(self.subjects)
-        return [training(plan, here), grid(plan, here, self.variants, self.job)]
+        return [training(plan, here), grid(plan, here, self.chosen(plan), self.job)]
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         cells = [
@@ -203,7 +218,7 @@ class Searches(Experiment):
             )
             for measure in self.measures
             for subject in self.subjects
-            for variant in self.variants
+            for variant in self.chosen(plan)
             if measure is not DISTANCE or METHODS[variant.method].origin == "seed"
         ]
         return compare_with(cells, NEURONFAIR.method, NEURONFAIR.variant)
