@@ -424,7 +424,7 @@ def test_the_title_says_how_large_an_experiment_was_and_on_which_commit() -> Non
     plan = Plan(scale="full", repeats=3, seed=4, seconds=30)
     about = Provenance(versions={"fairprobe": "0.1.0", "commit": "abcdef1"})
     title = EXPERIMENTS["neuronfair-table5"].document(plan, Outcome({}, {}, {}), about).title
-    assert title.endswith("(full scale, 30 seconds, 3 repeats, seed 4, commit abcdef1)")
+    assert title.endswith("(full scale, 30 CPU seconds, 3 repeats, seed 4, commit abcdef1)")
     other = EXPERIMENTS["neuronfair-table4"].document(plan, Outcome({}, {}, {}), about).title
     assert other.endswith("(full scale, 3 repeats, seed 4, commit abcdef1)")
 
@@ -440,8 +440,22 @@ def test_a_time_limit_is_for_timed_searches_and_makes_other_jobs(tmp_path: Path)
         for seconds in (None, 30)
     ]
     assert not ids[0] & ids[1]
-    (limit,) = {job.settings["seconds"] for job in five.stages(Plan(seconds=30))[1]}
+    (limit,) = {job.settings["cpu_seconds"] for job in five.stages(Plan(seconds=30))[1]}
     assert limit == 30
+
+
+def test_a_table_of_searches_can_be_run_for_some_of_its_methods() -> None:
+    five = EXPERIMENTS["neuronfair-table5"]
+    plan = Plan(options={"methods": "neuronfair, symbgen"})
+    all_jobs, some_jobs = (five.stages(one)[1] for one in (Plan(), plan))
+    assert {job.settings["method"] for job in some_jobs} == {"symbgen", "neuronfair"}
+    assert {job.id for job in some_jobs} < {job.id for job in all_jobs}  # finished ones are kept
+    assert {cell.method for cell in five.cells(plan, Outcome({}, {}, {}))} == {
+        "symbgen",
+        "neuronfair",
+    }
+    with pytest.raises(SettingError, match=r"has no method 'adf'\. .*Known: symbgen"):
+        five.stages(Plan(options={"methods": "symbgen,adf"}))
 
 
 @pytest.mark.usefixtures("small")
@@ -453,15 +467,15 @@ def test_a_search_of_table_5_stops_at_its_time_limit(
     def hurried(
         plan: Plan, subject: Subject, variant: Variant, repeat: int, **settings: Any
     ) -> Job:
-        return real(plan, subject, variant, repeat, **settings | {"seconds": 0.2, "seeds": 300})
+        return real(plan, subject, variant, repeat, **settings | {"cpu_seconds": 0.2, "seeds": 300})
 
     monkeypatch.setattr(neuronfair, "search_job", hurried)
     experiment("neuronfair-table5", shared, repeats=1)
     table = cells(shared, "neuronfair-table5").set_index(["measure", "method"])["mean"]
     record = next((shared / "jobs").glob("timed-quick-german-gender-symbgen-0.json"))
     result = json.loads(record.read_text(encoding="utf-8"))["result"]
-    assert result["stopped"] == "seconds"
-    assert float(table["wall_seconds", "symbgen"]) == result["wall_seconds"] >= 0.2
+    assert result["stopped"] == "cpu_seconds"
+    assert float(table["cpu_seconds", "symbgen"]) == result["cpu_seconds"] >= 0.2
 
 
 # -- the command line ------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_both_tables_share_all_their_jobs(scale: str) -> None:
 
 def test_only_symbgen_is_given_a_time_limit() -> None:
     jobs = [repair_job(Plan(scale="full"), GERMAN, variant, 0) for variant in REPAIRS]
-    limited = [job for job in jobs if job.settings.get("seconds") is not None]
+    limited = [job for job in jobs if job.settings.get("cpu_seconds") is not None]
     assert [job.settings["method"] for job in limited] == ["symbgen"]
     assert {job.settings["share"] for job in jobs} == {0.1}
 

@@ -83,7 +83,7 @@ def experiment(
     seconds: Annotated[
         float | None,
         typer.Option(
-            help="For neuronfair-table5: the time limit of each search.",
+            help="For neuronfair-table5: how long each search may compute, in CPU seconds.",
             show_default="500, quick: 10",
         ),
     ] = None,

@@ -57,7 +57,7 @@ class Plan:
     seed: int = 0
     fetched: frozenset[str] = frozenset({"adult", "german", "bank", "compas"})
     runs: tuple[str, ...] = ()  # folders of runs, for experiments that are made from them
-    seconds: float | None = None  # of each search that has a time limit, instead of the scale's
+    seconds: float | None = None  # CPU time of each limited search, instead of the scale's
     options: Mapping[str, str] = field(default_factory=dict)  # what the experiment's `options` name
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class Experiment(ABC):
             return f"({commit[0]})" if commit else ""
         done = self.repeats(plan)
         repeats = "1 repeat" if done == 1 else f"{done} repeats"
-        limit = [f"{plan.seconds:g} seconds"] if self.is_timed and plan.seconds else []
+        limit = [f"{plan.seconds:g} CPU seconds"] if self.is_timed and plan.seconds else []
         options = [f"{name} = {value}" for name, value in plan.options.items()]
         words = [f"{plan.scale} scale", *options, *limit, repeats, f"seed {plan.seed}", *commit]
         return f"({', '.join(words)})"

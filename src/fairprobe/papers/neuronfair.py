@@ -4,11 +4,12 @@ the local phase apart) and 8 (how fast).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from fairprobe.documents import Document
 from fairprobe.documents.experiment import Measure
+from fairprobe.errors import SettingError, suggest
 from fairprobe.papers import paper
 from fairprobe.papers.base import (
     Experiment,
@@ -184,13 +185,27 @@ class Searches(Experiment):
     result: ClassVar[type[Document]] = SearchResult
     paper_table: ClassVar[str]
     ours: ClassVar[tuple[Measure, ...]] = ()  # the measures that the paper does not have
+    options: ClassVar[Mapping[str, str]] = {
+        "methods": "the methods to run, such as symbgen,neuronfair (default: all of the table)"
+    }
+
+    def chosen(self, plan: Plan) -> list[Variant]:
+        """The methods that are run, in the order of the table."""
+        if "methods" not in plan.options:
+            return list(self.variants)
+        wanted = [name.strip() for name in plan.options["methods"].split(",")]
+        known = dict.fromkeys(one.method for one in self.variants)
+        for name in wanted:
+            if name not in known:
+                raise SettingError(f"{self.name} has no method '{name}'.{suggest(name, known)}")
+        return [one for one in self.variants if one.method in wanted]
 
     def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
         return generation(plan, subject, variant, repeat)
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         here = plan.subjects(self.subjects)
-        return [training(plan, here), grid(plan, here, self.variants, self.job)]
+        return [training(plan, here), grid(plan, here, self.chosen(plan), self.job)]
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         cells = [
@@ -203,7 +218,7 @@ class Searches(Experiment):
             )
             for measure in self.measures
             for subject in self.subjects
-            for variant in self.variants
+            for variant in self.chosen(plan)
             if measure is not DISTANCE or METHODS[variant.method].origin == "seed"
         ]
         return compare_with(cells, NEURONFAIR.method, NEURONFAIR.variant)
@@ -241,17 +256,18 @@ class Table5(Searches):
     name = "neuronfair-table5"
     title = "NeuronFair, Table 5: IDIs within a time limit, beside SymbGen"
     about = (
-        "500 seconds for each search (another number in the title is that of --seconds), with"
+        "500 CPU seconds for each search (another number in the title is that of --seconds), with"
         " 50,000 seeds: rows of the data, and uniform draws where there are no more."
     )
-    quick = "10 seconds and 2,000 seeds."
+    quick = "10 CPU seconds and 2,000 seeds."
     variants = (SYMBGEN, NEURONFAIR, PROBE)
     is_timed = True
-    ours = (Measure("wall_seconds", "Seconds used", "seconds"),)
+    ours = (Measure("cpu_seconds", "CPU seconds used", "seconds"),)
     measures = (IDIS, GSR, TRIED, *ours)
     paper_table = "table5"
     remarks = (
-        "NeuronFair may have used up its seeds before the time is over; the seconds used say so.",
+        "NeuronFair may have used up its seeds before the time is over; the seconds used say so."
+        " What comes after the limit, removing repetitions, is part of them.",
         SAME_NETWORK,
         SAME_SEEDS,
     )
@@ -260,7 +276,7 @@ class Table5(Searches):
         seconds, seeds = (500.0, 50_000) if plan.is_full else (10.0, 2000)
         limit = seconds if plan.seconds is None else plan.seconds
         kind = "timed" if plan.seconds is None else f"timed-{limit:g}s"
-        return search_job(plan, subject, variant, repeat, kind=kind, seeds=seeds, seconds=limit)
+        return search_job(plan, subject, variant, repeat, kind=kind, seeds=seeds, cpu_seconds=limit)
 
 
 class Table6(Experiment):
@@ -409,10 +425,10 @@ class Table8(Searches):
     name = "neuronfair-table8"
     title = "NeuronFair, Table 8: seconds for 1,000 IDIs"
     about = (
-        "The searches of Table 4, timed. SymbGen stops at 1,000 IDIs or after 120 seconds, and what"
-        " it has is scaled to 1,000."
+        "The searches of Table 4, timed. SymbGen stops at 1,000 IDIs or after 120 CPU seconds, and"
+        " what it has is scaled to 1,000."
     )
-    quick = "100 seeds and 500 local steps; SymbGen stops at 200 IDIs or after 10 seconds."
+    quick = "100 seeds and 500 local steps; SymbGen stops at 200 IDIs or after 10 CPU seconds."
     variants = (AEQUITAS, SYMBGEN, ADF, EIDIG, NEURONFAIR_PAPER, NEURONFAIR, RANDOM, PROBE)
     measures = (SPEED,)
     paper_table = "table8"
@@ -429,5 +445,5 @@ class Table8(Searches):
         if variant != SYMBGEN:
             return generation(plan, subject, variant, repeat)
         seconds, wanted = (120.0, 1000) if plan.is_full else (10.0, 200)
-        limits: Plain = {"seeds": 1000, "seconds": seconds, "wanted": wanted}
+        limits: Plain = {"seeds": 1000, "cpu_seconds": seconds, "wanted": wanted}
         return search_job(plan, subject, variant, repeat, kind="thousand", **limits)

@@ -272,7 +272,7 @@ def _search(plan: Plan, variant: Variant) -> Plain:
     settings = {"method": variant.method, "variant": variant.variant, "share": SHARE}
     if variant == SYMBGEN:
         seconds, wanted = (120.0, 1000) if plan.is_full else (5.0, 100)
-        return {**settings, "seeds": 1000, "seconds": seconds, "wanted": wanted}
+        return {**settings, "seeds": 1000, "cpu_seconds": seconds, "wanted": wanted}
     return {**settings, **search_size(plan, variant)}
 
 

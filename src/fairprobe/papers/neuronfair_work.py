@@ -244,7 +244,7 @@ class Task:
         return method_named(name, variant or None, bias=bias, x=x, **as_published)
 
     def budget(self) -> Budget:
-        names = ("seeds", "global_iterations", "local_iterations", "seconds", "wanted")
+        names = ("seeds", "global_iterations", "local_iterations", "cpu_seconds", "wanted")
         return Budget(
             **{name: self.settings[name] for name in names if self.settings.get(name) is not None}
         )
