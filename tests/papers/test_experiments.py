@@ -407,8 +407,12 @@ def test_figure_6_counts_each_biased_neuron_once_and_measures_overlaps() -> None
     assert means["with_misses", "neuronfair"] == 0
     assert means["with_misses", "random"] is None  # no neuron at all
     assert ("with_neuronfair", "neuronfair") not in means
-    _, overlap = found.figures
+    shares, overlap = found.figures
+    assert isinstance(shares, Bars)
     assert isinstance(overlap, Bars)
+    labels = [group.label for group in shares.groups]
+    assert len(set(labels)) == 8
+    assert max(map(len, labels)) <= 36  # else the chart cuts them off
     counts = {group.label: group.bars[0].value for group in overlap.groups}
     assert sum(value or 0 for value in counts.values()) == 4
     assert {label: value for label, value in counts.items() if value} == {
@@ -484,6 +488,7 @@ def test_the_experiments_are_listed() -> None:
     code, out, _ = call("experiments")
     assert code == 0
     assert all(name in out for name in EXPERIMENTS)
+    assert "--set searched=…:" in out
 
 
 MISTAKES = {
