@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from fairprobe import datasets
 from fairprobe.arrays import Rows
 from fairprobe.cli import app
 from fairprobe.documents import Document, to_dict
@@ -119,6 +121,24 @@ def test_the_local_phases_of_table_6_are_as_long_as_it_says(
         assert job.settings["starts"] == (
             starts // 50 or 1 if job.settings["method"] == "symbgen" else starts
         )
+
+
+def test_table_4_takes_seeds_from_clusters_of_raw_codes() -> None:
+    one = EXPERIMENTS["neuronfair-table4"]
+    raw = Plan(repeats=1, options={"seeds_by": "raw"})
+    jobs, usual = (one.stages(plan)[1] for plan in (raw, Plan(repeats=1)))
+    assert not {job.id for job in jobs} & {job.id for job in usual}
+    assert all(job.settings["seeds_by"] == "raw" for job in jobs)
+    assert not any("seeds_by" in job.settings for job in usual)
+    settings = {"dataset": "adult", "sensitive": "gender", "seed": 0, "repeat": 0, "seeds": 50}
+    target = SimpleNamespace(data=datasets.load("adult").bare())
+    scaled, unscaled = (
+        neuronfair_work.Task(target, settings | by).seeds()  # type: ignore[arg-type]
+        for by in ({}, {"seeds_by": "raw"})
+    )
+    assert (scaled != unscaled).any()
+    with pytest.raises(SettingError, match="only be raw; got 'scaled'"):
+        one.stages(Plan(options={"seeds_by": "scaled"}))
 
 
 def test_tables_4_and_8_share_their_searches() -> None:
@@ -407,8 +427,12 @@ def test_figure_6_counts_each_biased_neuron_once_and_measures_overlaps() -> None
     assert means["with_misses", "neuronfair"] == 0
     assert means["with_misses", "random"] is None  # no neuron at all
     assert ("with_neuronfair", "neuronfair") not in means
-    _, overlap = found.figures
+    shares, overlap = found.figures
+    assert isinstance(shares, Bars)
     assert isinstance(overlap, Bars)
+    labels = [group.label for group in shares.groups]
+    assert len(set(labels)) == 8
+    assert max(map(len, labels)) <= 36  # else the chart cuts them off
     counts = {group.label: group.bars[0].value for group in overlap.groups}
     assert sum(value or 0 for value in counts.values()) == 4
     assert {label: value for label, value in counts.items() if value} == {
@@ -498,6 +522,7 @@ def test_the_experiments_are_listed() -> None:
     code, out, _ = call("experiments")
     assert code == 0
     assert all(name in out for name in EXPERIMENTS)
+    assert "--set searched=…:" in out
 
 
 MISTAKES = {

@@ -441,3 +441,10 @@ def test_each_name_is_the_repair_that_the_paper_means() -> None:
     ]
     assert isinstance(bench.repair("blind"), Blind)
     assert bench.repair("mlp").dial_at == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["mlp", "mlp+iifr"])
+def test_a_quick_training_on_adult_is_long_enough_to_decide_anything(model: str) -> None:
+    job = iifr.fitting(Plan(), iifr.ADULT, model, 0)
+    assert not iifr_models.fit(job.settings, {}).collapsed

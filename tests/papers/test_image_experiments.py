@@ -81,7 +81,7 @@ def test_faces_are_looked_for_in_two_places_and_both_are_named(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(
-        StorageError, match=rf"no fairface64_jpeg.npz or folder fairface in {cache}\. Put it there"
+        StorageError, match=rf"no fairface64_jpeg.npz or fairface in {cache}\. Put it there"
     ):
         placed(FAIRFACE)
     (cache / "fairface").mkdir()
@@ -493,6 +493,23 @@ def test_the_searches_start_from_as_many_faces_as_wanted() -> None:
 def test_options_that_no_job_could_take_are_refused(options: dict[str, str], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         Table10().stages(Plan(options=options))
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("neuronfair-table10", {}, "no face_nonface32.npz in"),
+        ("neuronfair-table11", {"faces": "nowhere"}, "no nowhere, which --set faces="),
+        ("insidebias-faces", {}, "no diveface or DiveFace or fairface64_jpeg.npz or fairface in"),
+        ("insidebias-faces", {"faces": "nowhere"}, "no nowhere, which --set faces="),
+    ],
+)
+def test_pictures_that_are_missing_are_named_before_any_job_begins(
+    name: str, options: dict[str, str], words: str, cache: Path
+) -> None:
+    with pytest.raises(StorageError, match=words):
+        catalogue.experiment(name, cache / "out", options=options)
+    assert not (cache / "out").exists()
 
 
 def test_options_of_an_experiment_are_known_by_name(tmp_path: Path) -> None:

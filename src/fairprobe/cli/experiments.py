@@ -32,12 +32,17 @@ def experiments(as_json: AsJson = False) -> None:
         from fairprobe.present.terminal import experiments_table
 
         entries = [
-            {"name": one.name, "title": one.title, "about": one.about, "quick": one.quick}
+            {
+                "name": one.name,
+                "title": one.title,
+                "about": one.about,
+                "quick": one.quick,
+                "options": dict(one.options),
+            }
             for one in EXPERIMENTS.values()
         ]
         if as_json:
-            full = [{**one, "options": dict(EXPERIMENTS[one["name"]].options)} for one in entries]
-            write_json(json.dumps(full, indent=1) + "\n")
+            write_json(json.dumps(entries, indent=1) + "\n")
         else:
             output.print(experiments_table(entries))
 
@@ -93,7 +98,7 @@ def experiment(
             "--set",
             metavar="NAME=VALUE",
             help="An option of the experiment, such as faces=FOLDER for NeuronFair's tables 10 and"
-            " 11; 'fairprobe experiments --json' lists all. May be given several times.",
+            " 11; 'fairprobe experiments' lists all. May be given several times.",
         ),
     ] = None,
     quiet: Quiet = False,

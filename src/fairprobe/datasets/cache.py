@@ -49,7 +49,7 @@ def placed(names: tuple[str, ...]) -> Path:
                 return place / name
     searched = " and ".join(str(place) for place in places)
     raise StorageError(
-        f"There is no {' or folder '.join(names)} in {searched}. Put it there, or set"
+        f"There is no {' or '.join(names)} in {searched}. Put it there, or set"
         " FAIRPROBE_ASSETS to the folder that holds it."
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from operator import attrgetter
+from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
 
 from fairprobe.documents.experiment import (
@@ -17,7 +18,7 @@ from fairprobe.documents.experiment import (
     Provenance,
     Row,
 )
-from fairprobe.errors import SettingError
+from fairprobe.errors import SettingError, StorageError
 from fairprobe.papers import paper
 from fairprobe.papers.jobs import Job, Outcome, Result
 from fairprobe.papers.tables import Cell, experiment_document
@@ -105,6 +106,10 @@ class Experiment(ABC):
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         """The jobs; each stage may need results of earlier ones."""
 
+    def check(self, plan: Plan) -> None:
+        """Raise if data is missing that jobs on this machine read, before one begins."""
+        del plan
+
     @abstractmethod
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         """The numbers, beside the paper's."""
@@ -166,6 +171,16 @@ class Experiment(ABC):
         """The measures, as they are titled at the plan's scale."""
         del plan
         return self.measures
+
+
+def require_paths(options: Mapping[str, str], *names: str) -> None:
+    """Raise StorageError where one of these options names a file or folder that is not there."""
+    for name in names:
+        if name in options and not Path(options[name]).exists():
+            raise StorageError(
+                f"There is no {options[name]}, which --set {name}=… names. Give a file or folder"
+                " that exists."
+            )
 
 
 MakeJob: TypeAlias = Callable[[Plan, Subject, Variant, int], Job]

@@ -133,6 +133,8 @@ def experiment(
     )
     plan = replace(plan, repeats=chosen.repeats(plan))  # all that is said of it says what was done
     stages = chosen.stages(plan)
+    if cluster is None:
+        chosen.check(plan)
     outcome = run(stages, Path(folder), workers=workers, cluster=cluster, progress=progress)
     document = chosen.document(plan, outcome, provenance(plan, outcome))
     ending = "" if plan.is_full or chosen.from_runs else f"-{scale}"

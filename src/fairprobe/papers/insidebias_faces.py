@@ -32,7 +32,7 @@ from fairprobe.models import one_thread
 from fairprobe.networks.vision import resnet, vgg
 from fairprobe.networks.vision_training import AT_ONCE, ON_IMAGES, train_on_images
 from fairprobe.papers import paper
-from fairprobe.papers.base import Plan
+from fairprobe.papers.base import Plan, require_paths
 from fairprobe.papers.insidebias import (
     FEWEST,
     SEPARATED,
@@ -158,7 +158,7 @@ def look(settings: Plain, inputs: Inputs) -> FaceNetwork:
     faces.
     """
     del inputs
-    source = Path(settings["faces"]) if "faces" in settings else placed(FACES)
+    source = _source(settings)
     seed, side = settings["seed"], settings["side"]
     train, test = _faces(source, side)
     lessons = mixed(train, settings["images"], settings["own"], np.random.default_rng(seed))
@@ -177,6 +177,10 @@ def look(settings: Plain, inputs: Inputs) -> FaceNetwork:
         few=small_samples(excited, settings["count"], settings),
         sure=_surest(excited, settings),
     )
+
+
+def _source(given: Mapping[str, str] | Plain) -> Path:
+    return Path(given["faces"]) if "faces" in given else placed(FACES)
 
 
 def _surest(excited: Excitement, settings: Plain) -> Samples | None:
@@ -367,6 +371,10 @@ class FaceTables(Examination[FaceNetwork]):
         f"τ = {TAU}; fifteen faces are drawn 20 times from the held-out ones of each network, where"
         " the paper chose them.",
     )
+
+    def check(self, plan: Plan) -> None:
+        require_paths(plan.options, "faces")
+        _source(plan.options)
 
     def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
         seeds = range(self.repeats(plan))

@@ -233,6 +233,12 @@ class Searches(Experiment):
 class Table4(Searches):
     """How many IDIs each method finds from 1,000 seeds."""
 
+    options: ClassVar[Mapping[str, str]] = {
+        **Searches.options,
+        "seeds_by": "raw: k-means for the seeds sees raw codes, as printed, instead of attributes"
+        " on one scale",
+    }
+
     name = "neuronfair-table4"
     title = "NeuronFair, Table 4: how many IDIs, and at what success rate"
     about = (
@@ -248,6 +254,15 @@ class Table4(Searches):
     measures = (IDIS, GSR, TRIED, *ours)
     paper_table = "table4"
     remarks = (LIKE_THE_PAPER, CONTROL, SAME_NETWORK, SAME_SEEDS)
+
+    def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
+        by = plan.options.get("seeds_by")
+        if by is None:
+            return generation(plan, subject, variant, repeat)
+        if by != "raw":
+            raise SettingError(f"The option seeds_by can only be raw; got '{by}'.")
+        size = search_size(plan, variant)
+        return search_job(plan, subject, variant, repeat, kind="generate-raw", seeds_by=by, **size)
 
 
 class Table5(Searches):

@@ -314,14 +314,14 @@ class Figure6(Searches):
         cells = self.cells(plan, outcome)
         shares = [
             BarGroup(
-                measure.title,
+                _short(what, WHO[who]),
                 [
                     Bar(TITLES[cell.method], _mean([one for one in cell.values if isfinite(one)]))
                     for cell in cells
                     if cell.measure == measure.key
                 ],
             )
-            for measure in SHARES.values()
+            for (what, who), measure in SHARES.items()
         ]
         (subject,) = self.subjects
         compared = [variant for variant in self.variants if variant != RANDOM]
@@ -342,7 +342,7 @@ class Figure6(Searches):
         ]
         return [
             Bars(
-                "Shares of the biased neurons",
+                "Share of the biased neurons that are activated by",
                 shares,
                 "share of biased neurons",
                 value_kind="share",
@@ -355,6 +355,16 @@ class Figure6(Searches):
                 " non-IDIs) activate it, and of no other. Means over the repeats.",
             ),
         ]
+
+
+def _short(what: str, who: str) -> str:
+    """What a group of bars shows, in the few words that fit above it."""
+    return {
+        "union_most": f"most biased layer: some {who}",
+        "union": f"all layers: some {who}",
+        "mostly": f"all layers: most {who}s",
+        "each": f"all layers: one {who}, on average",
+    }[what]
 
 
 def _printed(variant: Variant, measure: Measure) -> float | None:

@@ -30,7 +30,7 @@ from fairprobe.images.measure import people
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
 from fairprobe.papers import paper
-from fairprobe.papers.base import Experiment, Plan
+from fairprobe.papers.base import Experiment, Plan, require_paths
 from fairprobe.papers.jobs import Inputs, Job, Outcome, Plain
 from fairprobe.papers.tables import Cell
 
@@ -72,7 +72,7 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     """Audit a face detector with all controls, and retrain it with each method's IDIs."""
     del inputs
     given: Mapping[str, str] = settings.get("options") or {}
-    source = Path(given["faces"]) if "faces" in given else placed(FACES_AND_OTHERS)
+    source = _source(given)
     data = open_images(
         source,
         others=given.get("others"),
@@ -126,6 +126,10 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     for name, state in retrained(audited).items():
         add(name, state)
     return result
+
+
+def _source(given: Mapping[str, str]) -> Path:
+    return Path(given["faces"]) if "faces" in given else placed(FACES_AND_OTHERS)
 
 
 def _used(audited: ImageAudit, given: Mapping[str, str]) -> str:
@@ -279,6 +283,10 @@ class Images(Experiment):
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         return [[job for jobs in _jobs(plan).values() for job in jobs]]
+
+    def check(self, plan: Plan) -> None:
+        require_paths(plan.options, "faces", "others", "labels", "weights")
+        _source(plan.options)
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         ours = [

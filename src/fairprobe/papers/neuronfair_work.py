@@ -231,9 +231,7 @@ class Task:
 
     def seeds(self) -> Rows:
         with one_thread():
-            return choose_seeds(
-                self.domain, self.data.x, self.settings["seeds"], rng=self.rng("seeds")
-            )
+            return choose_seeds(self.domain, self.data.x, self.budget(), rng=self.rng("seeds"))
 
     def method(self, name: str | None = None) -> Method:
         """The named method, or the one that the settings name with its variant."""
@@ -244,7 +242,8 @@ class Task:
         return method_named(name, variant or None, bias=bias, x=x, **as_published)
 
     def budget(self) -> Budget:
-        names = ("seeds", "global_iterations", "local_iterations", "cpu_seconds", "wanted")
+        iterations, limits = ("global_iterations", "local_iterations"), ("cpu_seconds", "wanted")
+        names = ("seeds", "seeds_by", *iterations, *limits)
         return Budget(
             **{name: self.settings[name] for name in names if self.settings.get(name) is not None}
         )

@@ -5,7 +5,7 @@ pair of people.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -94,16 +94,15 @@ def datasets_table(entries: Sequence[Entry]) -> RenderableType:
     return Group(table, Text(), origins)
 
 
-def experiments_table(entries: Sequence[dict[str, str]]) -> RenderableType:
+def experiments_table(entries: Sequence[dict[str, Any]]) -> RenderableType:
     """The experiments that can be run again."""
     table = Table(title="Experiments", title_justify="left", box=None, padding=(0, 2, 1, 0))
     table.add_column("name", no_wrap=True)
     table.add_column("what it does")
     for entry in entries:
-        table.add_row(
-            Text(entry["name"], style="bold"),
-            Text(f"{entry['title']}.\n{entry['about']} Quick: {entry['quick']}"),
-        )
+        lines = [f"{entry['title']}.", f"{entry['about']} Quick: {entry['quick']}"]
+        lines += [f"--set {name}=…: {about}" for name, about in entry["options"].items()]
+        table.add_row(Text(entry["name"], style="bold"), Text("\n".join(lines)))
     return Group(
         table,
         Text(
