@@ -62,6 +62,20 @@ def test_the_findings_of_a_run_hold_when_they_are_checked_again(run: Path) -> No
     assert "hold." in answer.out
 
 
+def test_pairs_that_differ_only_before_rounding_do_not_make_a_run_fail(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"faces": 30, "methods": ["adf"], "epsilon": 0.01, "step": 0.01}
+    audit = fp.audit_images(
+        pictures(), judging_by(0.1, 1.0), "gender", repair=False, controls=False, **small
+    )
+    checked = verify_images(audit.save(tmp_path / "run"))
+    assert checked.holds
+    (method,) = checked.methods
+    assert 0 < method.rounded <= method.pairs - method.strict
+    answer = ask("verify-images", tmp_path / "run")
+    assert answer.code == 0
+    assert f"{method.rounded} differ only before rounding to bytes" in answer.out
+
+
 def changed(run: Path, target: Path, **arrays: Any) -> Path:
     """A copy of a run with other findings."""
     target.mkdir()
