@@ -447,6 +447,22 @@ def test_a_network_with_too_few_outputs_is_refused_with_its_shape(models: Path) 
     )
     with pytest.raises(FairprobeError, match=rf"\(2, {CLASSES}\).*expected \(2, 4\)"):
         fp.audit_images(four, str(models / "resnet.onnx"), "gender", target="age")
+    two = replace(
+        data,
+        attributes=data.attributes
+        | {"age": ImageAttribute(("a", "b"), data.attributes["age"].codes % 2)},
+    )
+    with pytest.raises(FairprobeError, match=r"name its outputs in their order \(--classes\)"):
+        fp.audit_images(two, str(models / "resnet.onnx"), "gender", target="age")
+
+
+def test_a_message_about_very_many_groups_names_a_few_of_them() -> None:
+    data = people()
+    values = tuple(f"v{at}" for at in range(len(data)))
+    crowd = replace(data, attributes={"tribe": ImageAttribute(values, np.arange(len(data)))})
+    with pytest.raises(DataError, match=rf"v11 \d and so on for {len(data)} of them") as error:
+        fp.audit_images(crowd, None, "tribe")
+    assert len(str(error.value)) < 400
 
 
 def test_a_document_of_before_still_opens(run: Path) -> None:
