@@ -62,6 +62,20 @@ def test_the_findings_of_a_run_hold_when_they_are_checked_again(run: Path) -> No
     assert "hold." in answer.out
 
 
+def test_pairs_that_differ_only_before_rounding_do_not_make_a_run_fail(tmp_path: Path) -> None:
+    small: dict[str, Any] = {"faces": 30, "methods": ["adf"], "epsilon": 0.01, "step": 0.01}
+    audit = fp.audit_images(
+        pictures(), judging_by(0.1, 1.0), "gender", repair=False, controls=False, **small
+    )
+    checked = verify_images(audit.save(tmp_path / "run"))
+    assert checked.holds
+    (method,) = checked.methods
+    assert 0 < method.rounded <= method.pairs - method.strict
+    answer = ask("verify-images", tmp_path / "run")
+    assert answer.code == 0
+    assert f"{method.rounded} differ only before rounding to bytes" in answer.out
+
+
 def changed(run: Path, target: Path, **arrays: Any) -> Path:
     """A copy of a run with other findings."""
     target.mkdir()
@@ -433,6 +447,22 @@ def test_a_network_with_too_few_outputs_is_refused_with_its_shape(models: Path) 
     )
     with pytest.raises(FairprobeError, match=rf"\(2, {CLASSES}\).*expected \(2, 4\)"):
         fp.audit_images(four, str(models / "resnet.onnx"), "gender", target="age")
+    two = replace(
+        data,
+        attributes=data.attributes
+        | {"age": ImageAttribute(("a", "b"), data.attributes["age"].codes % 2)},
+    )
+    with pytest.raises(FairprobeError, match=r"name its outputs in their order \(--classes\)"):
+        fp.audit_images(two, str(models / "resnet.onnx"), "gender", target="age")
+
+
+def test_a_message_about_very_many_groups_names_a_few_of_them() -> None:
+    data = people()
+    values = tuple(f"v{at}" for at in range(len(data)))
+    crowd = replace(data, attributes={"tribe": ImageAttribute(values, np.arange(len(data)))})
+    with pytest.raises(DataError, match=rf"v11 \d and so on for {len(data)} of them") as error:
+        fp.audit_images(crowd, None, "tribe")
+    assert len(str(error.value)) < 400
 
 
 def test_a_document_of_before_still_opens(run: Path) -> None:

@@ -24,7 +24,7 @@ from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, StorageError
 from fairprobe.images.change import Change
 from fairprobe.images.detector import OwnDetector, small_detector
-from fairprobe.images.interpret import hidden_layers, image_bias, layer_layouts
+from fairprobe.images.interpret import Tap, hidden_layers, image_bias, layer_layouts
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.networks import FromFolder, _preparation, open_network
 from fairprobe.images.parts import Parts, _calls
@@ -234,6 +234,34 @@ def test_a_gelu_that_a_file_spells_out_is_one_layer(tmp_path: Path) -> None:
     assert hidden_layers(detector, x[:1]) == ["2", "4"]
     with torch.no_grad():
         torch.testing.assert_close(detector(x), network(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_silu_that_a_file_spells_out_is_seen_as_the_product_and_not_as_its_gate(
+    tmp_path: Path,
+) -> None:
+    network = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.SiLU(), nn.Conv2d(4, 4, 3), nn.Sigmoid(), nn.Flatten()
+    ).eval()
+    x = torch.from_numpy(images())
+    path = tmp_path / "network.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            network,
+            (x,),
+            path,
+            dynamo=False,
+            opset_version=17,
+            dynamic_axes={"input": {0: "n"}},
+            input_names=["input"],
+        )
+    assert "Mul" in {node.op_type for node in onnx.load(path).graph.node}
+    opened_file, seen = open_network(str(path)).module, []
+    with torch.no_grad(), Tap(lambda call, output, last: seen.append(output)):
+        opened_file(x)
+    torch.testing.assert_close(seen[0], network[:2](x), rtol=1e-4, atol=1e-5)
+    assert seen[1].min() > 0  # a sigmoid that multiplies nothing stays one
+    assert len(seen) == 2
 
 
 def test_insidebias_takes_a_convolutional_network_and_a_folder(

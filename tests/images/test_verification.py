@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,17 @@ class Means(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         return images.mean(dim=(2, 3)) - 0.5
+
+
+class Answers(nn.Module):
+    """Answers each picture with whatever a function gives."""
+
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, images: Tensor) -> Any:
+        return self.function(images)
 
 
 def people(blur: float = 0.0, count: int = 40, seed: int = 0) -> ImageSet:
@@ -165,6 +177,9 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
     data = people()
     nameless = tmp_path / "nameless.npz"
     np.savez(nameless, images=data.images.transpose(0, 2, 3, 1), gender=who(data) % 2)
+    one_gender = tmp_path / "one.npz"
+    pictures = data.images.transpose(0, 2, 3, 1)
+    np.savez(one_gender, images=pictures, gender=["male"] * len(data), identity=who(data))
     cases: list[tuple[Any, Any, dict[str, Any], str]] = [
         (nameless, Means(), {}, "does not say who is in its pictures"),
         (data, Means(), {"sensitive": "gendr"}, "Did you mean 'gender'"),
@@ -174,6 +189,22 @@ def test_what_cannot_be_measured_is_refused(tmp_path: Path) -> None:
         (data, Means(), {"threshold": 3.0}, "from -1 to 1; got the threshold 3"),
         (data, Means(), {"threshold": -1.0, "distance": "euclidean"}, "0 or more"),
         (data, nn.Sequential(nn.Flatten(), nn.Linear(192, 1)), {}, "two numbers or more"),
+        (data, Answers(lambda x: x[:, 0, 0, 0]), {}, r"numbers \(64,\)"),
+        (data, Answers(lambda x: x), {}, r"numbers \(64, 3, 8, 8\); expected an embedding"),
+        (data, Answers(lambda x: (x, x)), {}, "answers with a tuple"),
+        (
+            data,
+            Answers(lambda x: 0 * x.mean((2, 3))),
+            {},
+            "160 of 160 pictures an embedding of zer",
+        ),
+        (
+            data,
+            Answers(lambda x: x.mean((2, 3)) / 0),
+            {},
+            "160 of 160 pictures embeddings that are",
+        ),
+        (one_gender, Means(), {}, "All people whose gender is known have 'male'"),
         (data, nn.Linear(3, 3), {}, "cannot take"),
         (data.take(who(data) % 2 == 0), Means(), {"threshold": 0.5}, "two groups of gender"),
     ]

@@ -22,7 +22,7 @@ from fairprobe.documents.verification import (
     VerificationDocument,
     VerifiedGroup,
 )
-from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.errors import DataError, ModelError, SettingError, suggest
 from fairprobe.images.networks import TRANSFORMERS, Network, open_network
 from fairprobe.images.verification import Distance, compare, embeddings, threshold_at
 from fairprobe.present.verification_page import sentences
@@ -58,17 +58,7 @@ def audit_embeddings(
     `expect` is called with what that will take, before the work begins.
     """
     check_seed(seed)
-    if distance not in ("cosine", "euclidean"):
-        raise SettingError(f"The distance is cosine or euclidean; got '{distance}'.")
-    if threshold is not None and not np.isfinite(threshold):
-        raise SettingError(f"The threshold must be a number; got {threshold:g}.")
-    if threshold is not None and distance == "cosine" and not -1 <= threshold <= 1:
-        raise SettingError(
-            f"A cosine similarity is from -1 to 1; got the threshold {threshold:g}. Give one of"
-            " them, or name the distance: euclidean."
-        )
-    if threshold is not None and distance == "euclidean" and threshold < 0:
-        raise SettingError(f"A distance is 0 or more; got the threshold {threshold:g}.")
+    _check(threshold, false_matches, distance)
     if not isinstance(data, ImageSet):
         data = open_images(data, size=size, limit=limit, seed=seed)
     height, width = data.images.shape[2:]
@@ -93,6 +83,12 @@ def audit_embeddings(
         expect(cost)
     with stages.stage("Computing embeddings") as step:
         found = embeddings(network.module, data.images, progress=counted(step))
+    zeros = int((~found.any(axis=1)).sum())
+    if zeros and distance == "cosine":
+        raise ModelError(
+            f"The network gives {zeros:,} of {len(found):,} pictures an embedding of zeros, which"
+            " is similar to none. Check its weights, or name the distance: euclidean."
+        )
     sign = 1 if distance == "cosine" else -1
     if threshold is None:
         with stages.stage("Choosing the threshold") as step:
@@ -167,6 +163,26 @@ def audit_embeddings(
     return msgspec.structs.replace(document, sentences=sentences(document))
 
 
+def _check(threshold: float | None, false_matches: float, distance: str) -> None:
+    """Refuse settings that cannot be, before anything is opened."""
+    if distance not in ("cosine", "euclidean"):
+        raise SettingError(f"The distance is cosine or euclidean; got '{distance}'.")
+    if threshold is None:
+        if not 0 < false_matches < 1:
+            raise SettingError(
+                f"A false match rate is between 0 and 1, such as 0.001; got {false_matches:g}."
+            )
+    elif not np.isfinite(threshold):
+        raise SettingError(f"The threshold must be a number; got {threshold:g}.")
+    elif distance == "cosine" and not -1 <= threshold <= 1:
+        raise SettingError(
+            f"A cosine similarity is from -1 to 1; got the threshold {threshold:g}. Give one of"
+            " them, or name the distance: euclidean."
+        )
+    elif distance == "euclidean" and threshold < 0:
+        raise SettingError(f"A distance is 0 or more; got the threshold {threshold:g}.")
+
+
 def _is_classifier(network: Network) -> bool:
     return network.kind == TRANSFORMERS or network.classes is not None
 
@@ -187,9 +203,10 @@ def _known(data: ImageSet, sensitive: str) -> Mask:
             " `identity`."
         )
     if sensitive not in data.attributes:
+        why = " ".join(data.attribute_messages.get(sensitive, ()))
+        known_ones = suggest(sensitive, data.attributes) if data.attributes else ""
         raise SettingError(
-            f"There is no attribute '{sensitive}' in '{data.name}'."
-            f"{suggest(sensitive, data.attributes)}"
+            (why or f"There is no attribute '{sensitive}' in '{data.name}'.") + known_ones
         )
     known: Mask = (data.identities >= 0) & (data.attributes[sensitive].codes >= 0)
     return known

@@ -1,9 +1,10 @@
 """Checking the findings of an audit on pictures again, with the networks that the run folder holds.
 
 The files must be those that the document knows by their SHA-256. Every saved pair must be one: two
-pictures of a seed of its own that differ by the change of this seed, with two answers. Each is
-given to the detector and to the attribute head once more: the answers must be those that were
-saved, and the same pairs must count strictly.
+pictures of a seed of its own that differ by the change of this seed, with two answers if it counts
+strictly. A pair near the boundary that does not may have two answers only before its pictures are
+rounded to bytes. Each is given to the detector and to the attribute head once more: the answers
+must be those that were saved, and the same pairs must count strictly.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ class CheckedMethod:
     method: str
     pairs: int
     are_pairs: int
-    """Of a seed of their own, with its change between both pictures, and two answers."""
+    """Of a seed of their own, with its change between both pictures, and two answers if they count
+    strictly."""
+    rounded: int
+    """Of these, how many have two answers only before they are rounded to bytes."""
     same_answers: int
     strict: int
     strict_again: int | None
@@ -153,10 +157,13 @@ def _checked(
         strict_again = int((found & strict).sum())
     elif OWN in saved.heads:
         strict_again = 0
+    is_alike = labels[:, 0] == labels[:, 1]
+    are_pairs = _are_pairs(without, changed, rows, *_seeds(arrays, without)) & ~(is_alike & strict)
     return CheckedMethod(
         method,
         len(strict),
-        int(_are_pairs(without, changed, labels, rows, *_seeds(arrays, without)).sum()),
+        int(are_pairs.sum()),
+        int((are_pairs & is_alike).sum()),
         int(same.sum()),
         int(strict.sum()),
         strict_again,
@@ -164,17 +171,12 @@ def _checked(
     )
 
 
-def _are_pairs(
-    without: Bytes, changed: Bytes, labels: Ints, rows: Ints, seeds: Ints, change: Images
-) -> Mask:
-    """Which pairs belong to a seed that no other one has, differ by its change, and are answered
-    otherwise.
-    """
+def _are_pairs(without: Bytes, changed: Bytes, rows: Ints, seeds: Ints, change: Images) -> Mask:
+    """Which pairs belong to a seed that no other one has, and differ by its change."""
     places = {int(seed): place for place, seed in enumerate(seeds)}
     place = np.array([places.get(int(row), -1) for row in rows], dtype=np.int64)
     _, which, times = np.unique(rows, return_inverse=True, return_counts=True)
-    is_own = (place >= 0) & (times[which] == 1)
-    found: Mask = is_own & (labels[:, 0] != labels[:, 1])
+    found: Mask = (place >= 0) & (times[which] == 1)
     for at in np.flatnonzero(found):
         expected = np.clip(as_numbers(without[at]) + change[place[at]], 0, 1)
         found[at] = (np.abs(as_numbers(changed[at]) - expected) <= STEP).all()

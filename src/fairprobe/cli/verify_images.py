@@ -76,6 +76,8 @@ def verify_images(
                 if one.are_pairs < one.pairs:
                     none = one.pairs - one.are_pairs
                     document = f"; {none:,} are no pairs of a seed of their own{document}"
+                if one.rounded:
+                    document = f"; {one.rounded:,} differ only before rounding to bytes{document}"
                 output.print(
                     f"{one.method}: {one.same_answers:,} of {one.pairs:,} pairs get the saved"
                     f" answers; {strict}{document}.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.images.measure import people
 
 FEWEST = 2  # faces of a value to learn it from
+SHOWN = 12  # values in a message
 
 
 def auditable(data: ImageSet, sensitive: str, *, needs_others: bool) -> ImageSet:
@@ -97,9 +99,10 @@ def _check_faces(data: ImageSet, sensitive: str, *, needs_others: bool) -> None:
             " change of it needs two values or more."
         )
     if counts[counts > 0].min() < FEWEST or not held_out:
-        sizes = ", ".join(
-            f"{value} {count}" for value, count in zip(attribute.values, counts, strict=True)
-        )
+        each = zip(attribute.values, counts, strict=True)
+        sizes = ", ".join(f"{value} {count}" for value, count in islice(each, SHOWN))
+        if len(counts) > SHOWN:
+            sizes += f" and so on for {len(counts):,} of them"
         raise DataError(
             f"There are too few faces in '{data.name}': expected {FEWEST} or more of each"
             f" {sensitive} to learn from and some held out; got {sizes} and {held_out} held out."

@@ -182,7 +182,7 @@ class OwnDetector(Detector):
             )
             raise ModelError(
                 f"The network returns {kind} for {len(images)} pictures; expected a tensor with a"
-                " number for each class."
+                " number for each class. If it answers several things, return the classes alone."
             )
         broken = int((~torch.isfinite(answer)).view(len(answer), -1).any(dim=1).sum())
         if broken:

@@ -156,7 +156,8 @@ def check_answers(detector: Detector, shape: Shape, classes: int, name: str) -> 
     if tuple(answer.shape) != (2, classes):
         raise ModelError(
             f"{name} returns the shape {tuple(answer.shape)} for two pictures; expected (2,"
-            f" {classes}), a number for each class."
+            f" {classes}), a number for each class of the pictures. If the network knows more, name"
+            " its outputs in their order (--classes)."
         )
     if not torch.isfinite(answer).all():
         raise ModelError(

@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from math import prod
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.datasets.pictures import Bytes
-from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.errors import DataError, ModelError
 from fairprobe.images.change import pieces
 from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
@@ -38,22 +39,33 @@ def embeddings(network: nn.Module, images: Bytes, *, progress: Progress | None =
     with one_thread(), torch.inference_mode():
         for rows, x in pieces(network, images, AT_ONCE):
             with own_errors(f"The network cannot take {len(x)} pictures, as float32 from 0 to 1"):
-                answer = network(x)
-            answer = (
-                getattr(answer, "pooler_output", None) if not torch.is_tensor(answer) else answer
-            )
-            if answer is None or answer.flatten(1).shape[1] < 2:
-                raise ModelError(
-                    "The network must answer each picture with an embedding, two numbers or more."
-                )
+                answer = _embedding(network(x))
             if not found.size:
-                found = np.empty((len(images), answer.flatten(1).shape[1]))
-            found[rows] = answer.flatten(1).double().cpu().numpy()
+                found = np.empty((len(images), answer.shape[1]))
+            found[rows] = answer.double().cpu().numpy()
             if progress is not None:
                 progress(rows.stop, len(images))
-    if not np.isfinite(found).all():
-        raise ModelError("The network gives embeddings that are not finite. Check its weights.")
+    broken = int((~np.isfinite(found)).any(axis=1).sum())
+    if broken:
+        raise ModelError(
+            f"The network gives {broken:,} of {len(images):,} pictures embeddings that are not"
+            " finite. Check its weights."
+        )
     return found
+
+
+def _embedding(answer: Any) -> Tensor:
+    """(N, D) the embeddings in what a network answers; other answers are refused."""
+    given = answer if torch.is_tensor(answer) else getattr(answer, "pooler_output", None)
+    if isinstance(given, Tensor) and given.ndim > 1 and prod(given.shape[2:]) == 1:
+        flat = given.flatten(1)
+        if flat.shape[1] > 1:
+            return flat
+    what = f"a {type(answer).__name__}" if given is None else f"numbers {tuple(given.shape)}"
+    raise ModelError(
+        f"The network answers with {what}; expected an embedding for each picture, a row of two"
+        " numbers or more."
+    )
 
 
 @dataclass(frozen=True)
@@ -115,8 +127,6 @@ def threshold_at(
     """The lowest threshold at which at most this share of pairs of two people match: the next
     number above the greatest score that must not match.
     """
-    if not 0 < share < 1:
-        raise SettingError(f"A false match rate is between 0 and 1, such as 0.001; got {share:g}.")
     _, pictures = np.unique(people, return_counts=True)
     pairs = (len(people) ** 2 - int(np.square(pictures).sum())) // 2
     if not pairs:

@@ -17,7 +17,7 @@ import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor, fx, nn
 
 from fairprobe.models.formats.base import Input
-from fairprobe.models.formats.gelu import fuse_gelu
+from fairprobe.models.formats.formulas import fuse_formulas
 
 # The tensors passed to these are parameters of the network. All others are constants.
 WEIGHTED = frozenset({F.linear, F.embedding, F.conv1d, F.conv2d, F.conv3d, torch.convolution})
@@ -91,7 +91,7 @@ class Draft:
         if not isinstance(answer, fx.Node):
             raise Unsupported("its output does not depend on its input")
         self._graph.output(answer)
-        fuse_gelu(self._graph, self._root)
+        fuse_formulas(self._graph, self._root)
         for node in reversed(list(self._graph.nodes)):
             removable = node.op in {"call_function", "get_attr"} and not _acts_in_place(node)
             if removable and not node.users:

@@ -1,7 +1,9 @@
-"""GELU where a file has its formula instead: x · ½ · (1 + erf(x / √2)), in any order.
+"""Activation functions where a file has their formula instead: GELU, x · ½ · (1 + erf(x / √2)), in
+any order, and SiLU, x · sigmoid(x).
 
-ONNX got an operator for it late (opset 20), so most files of transformers spell it out. As one call
-of torch's function, it is a layer that `models.trace` recognizes.
+ONNX got operators for them late (opsets 20 and 24), so most files spell them out. As one call of
+torch's function, each is a layer that `models.trace` recognizes; of a SiLU that is spelled out, it
+would see the sigmoid alone.
 """
 
 from __future__ import annotations
@@ -19,14 +21,31 @@ SUMS = frozenset({torch.add, operator.add})
 CLOSE = 1e-4
 
 
-def fuse_gelu(graph: fx.Graph, root: nn.Module) -> None:
+def fuse_formulas(graph: fx.Graph, root: nn.Module) -> None:
     """Replace every such formula by one call; nodes that nothing needs any more stay behind."""
     for node in list(graph.nodes):
         if node.op == "call_function" and node.target is torch.erf:
-            _fuse(graph, root, node)
+            _fuse_gelu(graph, root, node)
+        elif node.op == "call_function" and node.target is torch.sigmoid:
+            _fuse_silu(graph, node)
 
 
-def _fuse(graph: fx.Graph, root: nn.Module, erf: fx.Node) -> None:
+def _fuse_silu(graph: fx.Graph, sigmoid: fx.Node) -> None:
+    product = _only_user(sigmoid)
+    x = sigmoid.args[0]
+    if product is not None and product.target in PRODUCTS and _other(product, sigmoid) is x:
+        _replace(graph, product, F.silu, x, sigmoid)
+
+
+def _replace(graph: fx.Graph, last: fx.Node, function: Any, x: Any, like: fx.Node) -> None:
+    """Put one call in the place of a formula that ends with `last`."""
+    with graph.inserting_after(last):
+        found = graph.call_function(function, (x,))
+    found.meta = dict(like.meta)
+    last.replace_all_uses_with(found)
+
+
+def _fuse_gelu(graph: fx.Graph, root: nn.Module, erf: fx.Node) -> None:
     inner = _scaled(root, erf.args[0])
     if inner is None or not isclose(inner[1], sqrt(0.5), rel_tol=CLOSE):
         return
@@ -54,10 +73,7 @@ def _fuse(graph: fx.Graph, root: nn.Module, erf: fx.Node) -> None:
         else:
             return
         current = user
-    with graph.inserting_after(current):
-        found = graph.call_function(F.gelu, (x,))
-    found.meta = dict(erf.meta)
-    current.replace_all_uses_with(found)
+    _replace(graph, current, F.gelu, x, erf)
 
 
 def _scaled(root: nn.Module, node: Any) -> tuple[fx.Node, float] | None:
