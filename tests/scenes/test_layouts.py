@@ -371,6 +371,22 @@ def test_numbers_that_cannot_be_scores_or_classes_are_refused_with_their_reason(
         open_detector(str(four))
 
 
+def test_classes_that_are_taken_for_coco_s_without_a_sign_are_reported(
+    streets: GivenScenes, tmp_path: Path
+) -> None:
+    file = encode(assets() / "vision" / "yolox_nano.onnx", "yolov10", tmp_path / "v10.onnx")
+    said = []
+    for names in (None, NAMES):
+        audit = audit_scenes(
+            streets,
+            [open_detector(str(file), names=names)],
+            mutations=["delete"],
+            classes=["bicycle"],
+        )
+        said.append([one for one in audit.document.messages if "taken for COCO's" in one])
+    assert [len(one) for one in said] == [1, 0]
+
+
 def test_a_named_background_is_no_class() -> None:
     outputs = (
         Port("boxes", (None, 4)),

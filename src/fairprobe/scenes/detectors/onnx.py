@@ -72,6 +72,7 @@ class OnnxDetector(Detector):
         """Whether the user named the layout."""
         file = _signature(self._opened, None if names is None else tuple(map(common, names)))
         self._inputs = file.inputs
+        self._has_names = file.names is not None
         self.failures: dict[str, ModelError] = {}
         """Why a candidate failed on a picture, by the name of its layout."""
         self.candidates = self._candidates(file, layout)
@@ -91,6 +92,11 @@ class OnnxDetector(Detector):
             f"{layout.title} sha256:{self._hash} classes:{names} score"
             f" {self.threshold:g}{suppressed}"
         )
+
+    @property
+    def assumes_names(self) -> bool:
+        """Whether its classes are taken for COCO's although neither names nor number say so."""
+        return not (self._has_names or self.layout.shows_classes)
 
     def detect(self, image: Picture) -> tuple[Detection, ...]:
         if self.identity is None:

@@ -114,6 +114,8 @@ class Layout(ABC):
     threshold: ClassVar[float]
     overlap: ClassVar[float | None]
 
+    shows_classes: ClassVar[bool] = True
+    """Whether the outputs have a score for each class, so that their number is known."""
     fit: ClassVar[Fit] = "stretch"
     """The picture fills the input, or keeps its proportions in a corner or the center."""
     is_bgr: ClassVar[bool] = False

@@ -61,6 +61,7 @@ class DecidedSsd(Layout):
     about = "Each object once, boxes as shares of the picture; pictures as RGB from 0 to 255."
     threshold = 0.5
     overlap = None
+    shows_classes = False
     divisor = 1.0
     by_pixels = True
     wanted = ("detection_boxes", "detection_classes", "detection_scores")
@@ -87,6 +88,7 @@ class TorchVision(Layout):
     about = "Each object once: corners in pixels, COCO's ids; pictures as RGB from 0 to 1."
     threshold = 0.5
     overlap = None
+    shows_classes = False
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:

@@ -131,6 +131,7 @@ class DecidedRtDetr(Layout):
     about = "Corners in pixels of the picture; pictures as RGB from 0 to 1."
     threshold = 0.5
     overlap = None
+    shows_classes = False
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:

@@ -180,6 +180,7 @@ class YoloV10(Yolo):
     shapes = "an input 1×3×H×W and one output 1×N×6"
     about = "Each object once: corners in pixels, score and class; RGB from 0 to 1, centered."
     overlap = None
+    shows_classes = False
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
@@ -201,6 +202,7 @@ class SuppressedYoloV7(Yolo):
     shapes = "an input 1×3×H×W and one output N×7"
     about = "Each object once: picture, corners in pixels, class and score; RGB 0 to 1, centered."
     overlap = None
+    shows_classes = False
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
