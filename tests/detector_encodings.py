@@ -180,7 +180,7 @@ def encode(path: Path, layout: str, to: Path, **about: str) -> Path:
     count = sum((height // stride) * (width // stride) for stride in (8, 16, 32))
     if layout in ("ssd", "tf-detection"):
         graph.prepare(from_pixels, [1, height, width, 3])
-    elif layout == "detr":
+    elif layout in ("detr", "deformable-detr"):
         imagenet = np.array([[0.485, 0.456, 0.406], [0.229, 0.224, 0.225]])
         graph.prepare(from_normal(*(255 * imagenet), is_bgr=False), planes)
     elif layout.startswith("nanodet"):
@@ -241,7 +241,7 @@ def _decided(
     if layout == "rt-detr-joined":
         rows = graph.op("Concat", boxes, some, axis=2)
         return graph.save(to, {"out": (rows, [1, QUERIES, 84], single)}, **about)
-    if layout in ("detr", "rt-detr"):
+    if layout in ("detr", "rt-detr", "deformable-detr"):
         safe = graph.op("Clip", some, np.float32(TINY), np.float32(1 - TINY))
         rest = graph.op("Sub", np.float32(1), safe)
         logits = graph.op("Log", graph.op("Div", safe, rest))

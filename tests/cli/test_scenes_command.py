@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from io import StringIO
 from pathlib import Path
@@ -466,6 +467,18 @@ def test_limits_without_a_service_are_refused(
     done = called(folder, tmp_path, "--detector", f"{folder / 'toys.py'}:fair", *words)
     assert done.exit_code == 2, done.output
     assert said in " ".join(done.output.split())
+
+
+def test_a_dry_run_says_which_pictures_are_left_out(folder: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(folder, tmp_path / "toys"))
+    (copied / "pictures" / "damaged.png").write_bytes(b"nothing")
+    (copied / "masks" / "damaged.png").write_bytes(b"nothing")
+    words = ("--detector", f"{folder / 'toys.py'}:fair", "--dry-run")
+    done = called(copied, tmp_path / "run", *words)
+    assert done.exit_code == 0, done.output
+    assert "damaged.png cannot be read as a picture and is left out" in " ".join(
+        done.output.split()
+    )
 
 
 def test_a_file_is_no_remote_function_and_the_demo_has_its_own_detector(tmp_path: Path) -> None:

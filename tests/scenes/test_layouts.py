@@ -7,14 +7,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import numpy as np
+import onnx
 import pytest
 import torch
+from onnx import TensorProto, helper, numpy_helper
 
 from fairprobe.audits.scenes import audit_scenes
 from fairprobe.errors import DataError, ModelError, SettingError
@@ -152,16 +155,28 @@ def test_a_box_keeps_its_place_in_the_picture(name: str) -> None:
 def test_class_names_come_from_the_file_or_the_user_and_are_not_guessed(tmp_path: Path) -> None:
     assert names_in({"names": "{0: 'Person', 1: 'Motorbike'}"}) == ("person", "motorcycle")
     assert names_in({"names": '["dog", "cat"]'}) == ("dog", "cat")
-    for bad in ("", "__import__('os')", "{0: 1}", "[" * 100_000, "x" * 300_000):
+    for bad in ("", "__import__('os')", "{0: 1}", "{3: 'car'}", "[" * 100_000, "x" * 300_000):
         assert names_in({"names": bad}) is None
+    spelled = {
+        "Names": "('dog', 'cat')",
+        "classes": "dog, cat",
+        "class_names": "dog\ncat",
+        "labels": "{'cat': 1, 'dog': 0}",
+        "id2label": '{"1": "dog", "2": "cat"}',
+    }
+    for key, text in spelled.items():
+        assert names_in({key: text}) == ("dog", "cat"), key
+    assert names_in({"id2label": '{"1": "dog", "3": "cat"}'}) == ("dog", "", "cat")
     answer = np.zeros((1, 6, 189), dtype=np.float32)
     answer[0, :, 3] = 32, 32, 16, 8, 0.1, 0.9
     path = network(tmp_path / "two.onnx", [1, 3, 96, 96], {"out": answer})
-    with pytest.raises(ModelError, match=r"COCO's 80, 90 or 91 classes; .*--detector-classes"):
+    with pytest.raises(
+        ModelError, match=r"YOLO11 \(classes: 2\).*, but class names: 0.*--detector-classes"
+    ):
         OnnxDetector(path)
     (truck,) = OnnxDetector(path, names=["bus", "Lorry"]).detect(plain(64, 64))
     assert truck.label == "truck"
-    with pytest.raises(ModelError, match="with 3 named ones classes"):
+    with pytest.raises(ModelError, match=r"\(classes: 2\).*, but class names: 3"):
         OnnxDetector(path, names=["bus", "lorry", "car"])
 
 
@@ -211,6 +226,176 @@ def test_a_real_detector_in_another_layout_is_recognized_by_its_agreement(
             if other.label == one.label and np.allclose(other.box, one.box, atol=0.06 * 480)  # type: ignore[arg-type]
         ]
         assert near, (one, seen)
+
+
+def exported(file: Path, change: Callable[[Any], None]) -> Path:
+    """The file after a change of its graph."""
+    model = onnx.load(file)
+    change(model.graph)
+    onnx.save(model, file)
+    return file
+
+
+def with_type(graph: Any, kind: int) -> None:
+    """Take pictures of this type, bytes as they are; return half precision instead of single."""
+    image = graph.input[0]
+    scale = numpy_helper.from_array(
+        np.float32(1 / 255 if kind == TensorProto.UINT8 else 1), "scale"
+    )
+    graph.initializer.append(scale)
+    graph.node.insert(0, helper.make_node("Cast", ["given"], ["single"], to=TensorProto.FLOAT))
+    graph.node.insert(1, helper.make_node("Mul", ["single", "scale"], [image.name]))
+    image.name, image.type.tensor_type.elem_type = "given", kind
+    for port in graph.output:
+        old = port.name
+        graph.node.append(helper.make_node("Cast", [old], [f"half {old}"], to=TensorProto.FLOAT16))
+        port.name, port.type.tensor_type.elem_type = f"half {old}", TensorProto.FLOAT16
+
+
+def with_raw_grids(graph: Any) -> None:
+    """As YOLOv5 up to 6.0 and YOLOv7 are exported: the raw grids follow."""
+    for cells in (52, 26, 13):
+        shape = [1, 3, cells, cells, 85]
+        grid = numpy_helper.from_array(np.zeros(shape, dtype=np.float32), f"zeros {cells}")
+        graph.node.append(helper.make_node("Constant", [], [f"grid {cells}"], value=grid))
+        graph.output.append(
+            helper.make_tensor_value_info(f"grid {cells}", TensorProto.FLOAT, shape)
+        )
+
+
+def with_unknown_sizes(graph: Any) -> None:
+    """An output whose sizes only an answer shows."""
+    (port,) = graph.output
+    old = port.name
+    graph.initializer.append(numpy_helper.from_array(np.zeros((), dtype=np.int64), "zero"))
+    for kind, inputs, output, more in (
+        ("ReduceMax", [old], "largest", {"keepdims": 0}),
+        ("Cast", ["largest"], "whole", {"to": TensorProto.INT64}),
+        ("Mul", ["whole", "zero"], "nothing", {}),
+        ("Shape", [old], "stated", {}),
+        ("Add", ["stated", "nothing"], "computed", {}),
+        ("Reshape", [old, "computed"], "reshaped", {}),
+    ):
+        graph.node.append(helper.make_node(kind, inputs, [output], **more))
+    del graph.output[:]
+    graph.output.append(
+        helper.make_tensor_value_info("reshaped", TensorProto.FLOAT, ["a", "b", "c"])
+    )
+
+
+def without_batch(graph: Any) -> None:
+    """As TorchVision exports: one picture, 3×H×W."""
+    image = graph.input[0]
+    graph.node.insert(0, helper.make_node("Unsqueeze", ["one"], [image.name], axes=[0]))
+    image.name = "one"
+    del image.type.tensor_type.shape.dim[0]
+
+
+def with_real_sizes(graph: Any) -> None:
+    """The picture's size as real numbers."""
+    graph.input[1].type.tensor_type.elem_type = TensorProto.FLOAT
+
+
+@pytest.mark.parametrize(
+    ("layout", "change"),
+    [
+        ("yolov8", partial(with_type, kind=TensorProto.FLOAT16)),
+        ("detr", partial(with_type, kind=TensorProto.FLOAT16)),
+        ("yolov8", partial(with_type, kind=TensorProto.UINT8)),
+        ("yolov5", with_raw_grids),
+        ("yolov8", with_unknown_sizes),
+        ("torchvision", without_batch),
+        ("rt-detr-decided", with_real_sizes),
+    ],
+)
+def test_what_exporters_vary_is_read_like_the_usual_file(
+    layout: str, change: Callable[[Any], None], streets: GivenScenes, tmp_path: Path
+) -> None:
+    file = encode(assets() / "vision" / "yolox_nano.onnx", layout, tmp_path / "usual.onnx")
+    usual = open_detector(str(file))
+    settle(usual, streets)
+    image = streets.read(streets.names[0]).image
+    wanted = usual.detect(image)
+    other = open_detector(str(exported(file.rename(tmp_path / "other.onnx"), change)))
+    found = settle(other, streets)
+    assert found is not None
+    assert found.layout == layout
+    seen = other.detect(image)
+    assert [one.label for one in seen] == [one.label for one in wanted]
+    for one, same in zip(seen, wanted, strict=True):
+        assert one.box == pytest.approx(same.box, abs=2)
+
+
+def test_a_detector_with_one_or_two_classes_is_told_from_other_layouts(
+    streets: GivenScenes, tmp_path: Path
+) -> None:
+    """A box, a score and a class are six numbers, and so are a box and two scores."""
+    file = encode(assets() / "vision" / "yolox_nano.onnx", "rt-detr-joined", tmp_path / "all.onnx")
+    for labels in (("person",), ("person", "car")):
+        detector = open_detector(
+            str(exported(_copy(file), partial(_with_classes, labels=labels))), names=labels
+        )
+        found = settle(detector, streets)
+        assert found is not None
+        assert found.layout == "rt-detr-joined"
+
+
+def _copy(file: Path) -> Path:
+    copy = file.with_name("some.onnx")
+    copy.write_bytes(file.read_bytes())
+    return copy
+
+
+def _with_classes(graph: Any, labels: Sequence[str]) -> None:
+    """Of the scores of COCO's classes, only these."""
+    (port,) = graph.output
+    columns = np.array([0, 1, 2, 3, *(4 + NAMES.index(label) for label in labels)])
+    graph.initializer.append(numpy_helper.from_array(columns, "columns"))
+    graph.node.append(helper.make_node("Gather", [port.name, "columns"], ["some"], axis=2))
+    port.name = "some"
+    port.type.tensor_type.shape.dim[2].dim_value = len(columns)
+
+
+def test_numbers_that_cannot_be_scores_or_classes_are_refused_with_their_reason(
+    streets: GivenScenes, tmp_path: Path
+) -> None:
+    answer = rows([*CENTER, *SIDES, *scored(1.4)]).transpose(0, 2, 1)
+    path = network(tmp_path / "logits.onnx", [1, 3, 64, 64], {"out": answer})
+    with pytest.raises(ModelError, match=r"returned scores from 0 to 1\.4; .* last sigmoid"):
+        settle(open_detector(str(path)), streets)
+    path = network(tmp_path / "v10.onnx", [1, 3, 64, 64], {"out": queries(*BOX, 0.8, 212)})
+    with pytest.raises(ModelError, match=r"class number 212, but only 80 classes have names"):
+        settle(open_detector(str(path)), streets)
+    four = network(tmp_path / "four.onnx", [4, 3, 64, 64], {"out": answer})
+    with pytest.raises(ModelError, match=r"four\.onnx takes 4 pictures at once"):
+        open_detector(str(four))
+
+
+def test_classes_that_are_taken_for_coco_s_without_a_sign_are_reported(
+    streets: GivenScenes, tmp_path: Path
+) -> None:
+    file = encode(assets() / "vision" / "yolox_nano.onnx", "yolov10", tmp_path / "v10.onnx")
+    said = []
+    for names in (None, NAMES):
+        audit = audit_scenes(
+            streets,
+            [open_detector(str(file), names=names)],
+            mutations=["delete"],
+            classes=["bicycle"],
+        )
+        said.append([one for one in audit.document.messages if "taken for COCO's" in one])
+    assert [len(one) for one in said] == [1, 0]
+
+
+def test_a_named_background_is_no_class() -> None:
+    outputs = (
+        Port("boxes", (None, 4)),
+        Port("labels", (None,), "tensor(int64)"),
+        Port("scores", (None,)),
+    )
+    for names in (("bicycle", "car"), ("unknown", "bicycle", "car")):
+        file = Signature((Port("image", (3, 64, 64)),), outputs, names=names)
+        assert [one.names for one in candidates(file)] == [("", "bicycle", "car")]
 
 
 def test_a_file_that_agrees_in_no_layout_is_refused_and_so_is_one_that_is_named_unless_told(
@@ -315,13 +500,30 @@ def ultralytics_style(image: Picture) -> Any:
     return [SimpleNamespace(boxes=boxes, names={0: "Person", 1: "car"})]
 
 
-@pytest.mark.parametrize("function", [torchvision_style, ultralytics_style])
+def with_words(image: Picture) -> Any:
+    (found,) = torchvision_style(image)
+    return {**found, "labels": ["Car", "Person"]}
+
+
+def pipeline_style(image: Picture) -> Any:
+    """As transformers' pipeline."""
+    del image
+    sides = ("xmin", "ymin", "xmax", "ymax")
+    return [
+        {"label": "car", "score": 0.5, "box": dict(zip(sides, (1, 2, 3, 4), strict=True))},
+        {"label": "person", "score": 0.25, "box": dict(zip(sides, (0, 0, 9, 9), strict=True))},
+    ]
+
+
+@pytest.mark.parametrize(
+    "function", [torchvision_style, with_words, ultralytics_style, pipeline_style]
+)
 def test_answers_in_the_style_of_libraries_are_understood(function: Callable[..., Any]) -> None:
     car = Detection("car", 0.5, (1, 2, 3, 4))
     person = Detection("person", 0.25, (0, 0, 9, 9))
     assert FunctionDetector(function, threshold=0.2).detect(plain()) == (car, person)
-    # Without a threshold, that of the library's own files: .5 and .25.
-    usual = (car,) if function is torchvision_style else (car, person)
+    # Without a threshold, TorchVision's and ultralytics' usual ones: .5 and .25.
+    usual = (car,) if function in (torchvision_style, with_words) else (car, person)
     assert FunctionDetector(function).detect(plain()) == usual
     assert FunctionDetector(function, threshold=0.51).detect(plain()) == ()
 

@@ -312,6 +312,9 @@ def test_what_is_not_there_or_not_known_is_refused_in_words(tmp_path: Path) -> N
         open_scenes(tmp_path / "images", empty, kind="mask")  # type: ignore[arg-type]
     with pytest.raises(StorageError, match="There is no folder"):
         open_scenes(tmp_path / "nothing", empty, kind="masks")
+    save(tmp_path / "masks" / "a.png", blocks())
+    with pytest.raises(StorageError, match=r"empty has no pictures\. Expected files that end in"):
+        open_scenes(empty, tmp_path / "masks")
     (tmp_path / "a.json").write_text('{"images": [], "annotations": [], "categories": []}')
     with pytest.raises(SettingError, match="Names are for class masks"):
         open_scenes(tmp_path / "images", tmp_path / "a.json", names=tmp_path / "names.json")

@@ -128,6 +128,11 @@ def _report_agreement(
         evidence.agreements[detector.name] = found
         if message := doubt(detector, found):
             evidence.messages.append(message)
+        if isinstance(detector, OnnxDetector) and detector.assumes_names:
+            evidence.messages.append(
+                f"{detector.name} does not name its classes, so they are taken for COCO's. If they"
+                " are others, list them with --detector-classes."
+            )
 
 
 def use_given_cutouts(evidence: Evidence, folder: Path) -> None:

@@ -293,7 +293,7 @@ def scenes(
                 settings = Settings.of(**chosen)
                 expected = forecast(source, detectors, settings, Stages(report), cutouts=cutouts)
         if dry_run:
-            for line in expected.sentences(price):
+            for line in (*source.messages, *expected.sentences(price)):
                 output.print(line, markup=False, emoji=False, highlight=False, soft_wrap=True)
             return
         with _keeping(folder), progress(show=not quiet and not as_json) as report:

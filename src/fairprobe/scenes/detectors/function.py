@@ -27,6 +27,7 @@ EXPECTED = (
     " these names; TorchVision's dictionary of boxes, labels and scores; or ultralytics' result"
 )
 TORCHVISION = frozenset({"boxes", "labels", "scores"})
+SIDES = ("xmin", "ymin", "xmax", "ymax")  # of boxes of transformers' pipeline
 
 
 class FunctionDetector(Detector):
@@ -98,7 +99,10 @@ class FunctionDetector(Detector):
         are those below the `usual` threshold if none was given.
         """
         known = names if isinstance(names, Mapping) else dict(enumerate(names))
-        corners, numbers, certain = map(_plain, (boxes, classes, scores))
+        corners, certain = _plain(boxes), _plain(scores)
+        if all(isinstance(one, str) for one in classes):
+            known, classes = {at: str(one) for at, one in enumerate(classes)}, range(len(classes))
+        numbers = _plain(classes)
         if corners.size % 4 or not corners.size == 4 * numbers.size == 4 * certain.size:
             raise ModelError(
                 f"'{self.name}' returned {corners.size // 4} boxes, {numbers.size} classes and"
@@ -130,6 +134,8 @@ class FunctionDetector(Detector):
             raise ModelError(
                 f"'{self.name}' returned {repr(one)[:80]} for an object; expected {EXPECTED}."
             )
+        if isinstance(box, Mapping) and {*box} == {*SIDES}:
+            box = tuple(box[side] for side in SIDES)
         return Detection(common(label) if isinstance(label, str) else label, score, box)
 
 

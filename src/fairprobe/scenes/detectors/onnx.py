@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,25 @@ from fairprobe.scenes.detectors.boxes import suppress
 from fairprobe.scenes.detectors.layouts import LAYOUTS, Layout, Port, Signature, candidates
 from fairprobe.scenes.detectors.layouts.base import PADDING, Shape, names_in
 from fairprobe.scenes.detectors.layouts.yolo import Yolox
-from fairprobe.scenes.labels import common
+from fairprobe.scenes.labels import UNKNOWN, common
 from fairprobe.scenes.scene import Picture
 
 KIND = "ONNX file"
 MOST_OBJECTS = 300  # of one picture
+NO_CLASS = ("", UNKNOWN)  # such as the background
+MOST_SAID = 200  # characters of an error of onnxruntime
+MOST_CLASSES = 1_000  # in a message: more are a grid's cells
 SHOWN = 4  # inputs or outputs in a message
-TYPES = {"tensor(uint8)": np.uint8, "tensor(float16)": np.float16, "tensor(double)": np.float64}
+SPARE = 0.02  # by which scores of rounded networks may lie outside 0 to 1
+TYPES = {
+    "tensor(bool)": np.bool_,
+    "tensor(uint8)": np.uint8,
+    "tensor(int32)": np.int32,
+    "tensor(int64)": np.int64,
+    "tensor(float)": np.float32,
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+}
 
 
 class OnnxDetector(Detector):
@@ -58,8 +71,10 @@ class OnnxDetector(Detector):
         self.is_named = layout is not None
         """Whether the user named the layout."""
         file = _signature(self._opened, None if names is None else tuple(map(common, names)))
-        self._types = tuple(port.type for port in file.inputs)
-        self._inputs = tuple(port.name for port in file.inputs)
+        self._inputs = file.inputs
+        self._has_names = file.names is not None
+        self.failures: dict[str, ModelError] = {}
+        """Why a candidate failed on a picture, by the name of its layout."""
         self.candidates = self._candidates(file, layout)
         """The readings that fit the file."""
         if len(self.candidates) == 1:
@@ -78,6 +93,11 @@ class OnnxDetector(Detector):
             f" {self.threshold:g}{suppressed}"
         )
 
+    @property
+    def assumes_names(self) -> bool:
+        """Whether its classes are taken for COCO's although neither names nor number say so."""
+        return not (self._has_names or self.layout.shows_classes)
+
     def detect(self, image: Picture) -> tuple[Detection, ...]:
         if self.identity is None:
             raise ModelError(
@@ -94,11 +114,20 @@ class OnnxDetector(Detector):
         """What outputs mean in a layout, for a picture of this height and width."""
         height, width = size
         used = [outputs[at] for at in layout.places] if layout.places else outputs
-        boxes, scores = layout.read(used, (height, width))
-        scores = np.where(np.array(layout.names, dtype=object) == "", 0, scores)
+        try:
+            boxes, scores = layout.read([_wide(one) for one in used], (height, width))
+        except ModelError as error:
+            raise ModelError(f"{self.path.name}, read as {layout.title}: {error}.") from error
+        scores = np.where(np.isin(layout.names, NO_CLASS), 0, scores)
         best = scores.max(axis=1)
         if not np.isfinite(best).all():
             raise ModelError(f"{self.path.name} returned scores that are not finite numbers.")
+        if scores.size and not (scores.min() >= -SPARE and scores.max() <= 1 + SPARE):
+            raise ModelError(
+                f"{self.path.name}, read as {layout.title}, returned scores from"
+                f" {scores.min():.3g} to {scores.max():.3g}; expected 0 to 1. Export it with its"
+                " last sigmoid or softmax."
+            )
         likely = np.flatnonzero(best >= self.threshold)
         best, classes = best[likely].astype(np.float64), scores[likely].argmax(axis=1)
         boxes = np.clip(boxes[likely], 0, (width, height, width, height))
@@ -119,11 +148,15 @@ class OnnxDetector(Detector):
         )
 
     def try_layout(self, layout: Layout, image: Picture) -> tuple[Detection, ...]:
-        """What one of the candidates sees; nothing where it fails, since then it is not the one."""
+        """What one of the candidates sees; nothing where it fails, which is recorded."""
         self.use(layout)
         try:
             return self.detect(image)
-        except Exception:  # noqa: BLE001  (a wrong reading can fail anywhere)
+        except Exception as error:  # noqa: BLE001  (a wrong reading can fail anywhere)
+            if not isinstance(error, ModelError):
+                said = " ".join(str(error).split())[:MOST_SAID].rstrip(".")
+                error = ModelError(f"{self.path.name}, read as {layout.title}, fails: {said}.")
+            self.failures.setdefault(layout.name, error)
             return ()
         finally:
             self.identity = None
@@ -137,28 +170,55 @@ class OnnxDetector(Detector):
             if hashlib.sha256(content).hexdigest() != self._hash:
                 raise ModelError(f"{self.path} has changed since it was opened. Start again.")
             self._opened = open_session(content, self.path.name)
-        picture = layout.prepare(image).astype(TYPES.get(self._types[0], np.float32), copy=False)
-        given = [picture, *layout.others(image.shape[:2])]
-        return self._opened.run(None, dict(zip(self._inputs, given, strict=False)))
+        first = self._inputs[0]
+        picture = layout.prepare(image, is_plain=first.type == "tensor(uint8)")
+        given = [
+            picture.reshape(picture.shape[-len(first.shape) :]),
+            *layout.others(image.shape[:2]),
+        ]
+        return self._opened.run(
+            None,
+            {
+                port.name: one.astype(TYPES.get(port.type, np.float32), copy=False)
+                for port, one in zip(self._inputs, given, strict=False)
+            },
+        )
 
     def _candidates(self, file: Signature, layout: str | None) -> list[Layout]:
+        shape = file.inputs[0].shape
+        if len(shape) == 4 and (shape[0] or 1) > 1:
+            raise ModelError(
+                f"{self.path.name} takes {shape[0]} pictures at once. Export it for one (batch size"
+                " 1)."
+            )
         if layout is not None:
             found = LAYOUTS[layout].match(file)
             if not found:
                 raise ModelError(
                     f"{self.path.name} is no {LAYOUTS[layout].title}: it has"
-                    f" {_described(file)}, expected {LAYOUTS[layout].shapes}{_unnamed(file)}."
+                    f" {_described(file)}, expected {LAYOUTS[layout].shapes}, and names"
+                    " for its classes (COCO's, or of --detector-classes)."
                 )
             return found
-        found = candidates(file)
+        found = candidates(file) or candidates(self._measured(file))
         if not found:
-            known = "; ".join(f"{one.title} ({one.shapes})" for one in LAYOUTS.values())
-            raise ModelError(
-                f"{self.path.name} has an unsupported layout: {_described(file)}{_unnamed(file)}."
-                f" Supported are {known}. Wrap any other detector in a Python function of a picture"
-                " and name it as module:function."
-            )
+            raise ModelError(f"{self.path.name} {_refusal(self._measured(file))}")
         return self._without_wrong_boxes(found)
+
+    def _measured(self, file: Signature) -> Signature:
+        """With the sizes of outputs that a file does not state, if it takes one picture alone."""
+        size, is_stated = file.planes(), all(None not in port.shape[1:] for port in file.outputs)
+        if size is None or is_stated or len(file.inputs) != 1:
+            return file
+        try:
+            answer = self._run(Yolox(*size), np.full((*size, 3), PADDING, dtype=np.uint8))
+        except Exception:  # noqa: BLE001  (onnxruntime's errors have no common class)
+            return file
+        outputs = [
+            replace(port, shape=np.shape(one))
+            for port, one in zip(file.outputs, answer, strict=True)
+        ]
+        return replace(file, outputs=tuple(outputs))
 
     def _without_wrong_boxes(self, found: list[Layout]) -> list[Layout]:
         """Whether a YOLOX has raw or decoded boxes shows in its answer to an empty picture."""
@@ -224,10 +284,25 @@ def _described(file: Signature) -> str:
     return f"the inputs {_listed(file.inputs)} and the outputs {_listed(file.outputs)}"
 
 
-def _unnamed(file: Signature) -> str:
-    """What to add where only the names of the classes may be missing."""
-    known = "COCO's 80, 90 or 91" if file.names is None else f"{len(file.names)} named ones"
-    return f" (with {known} classes; name others with --detector-classes)"
+def _refusal(file: Signature) -> str:
+    """Why a file has no layout, and what to do."""
+    readings = candidates(replace(file, is_nameless=True))
+    if nameless := [one for one in readings if len(one.names) <= MOST_CLASSES]:
+        fits = " or ".join(f"{one.title} (classes: {len(one.names)})" for one in nameless)
+        return (
+            f"has the shapes of {fits}, but class names: {len(file.names or ())}. List all, one a"
+            " line, in a file for --detector-classes."
+        )
+    known = ", ".join(LAYOUTS)
+    return (
+        f"has an unsupported layout: {_described(file)}. Supported are {known}. Wrap any other"
+        " detector in a Python function of a picture and name it as module:function."
+    )
+
+
+def _wide(output: Any) -> Any:
+    """Half precision is too coarse for pixels."""
+    return output.astype(np.float32) if output.dtype == np.float16 else output
 
 
 def _listed(entries: Sequence[Port]) -> str:

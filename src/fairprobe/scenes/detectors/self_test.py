@@ -64,11 +64,15 @@ def settle(detector: Detector, scenes: Scenes) -> LayoutAgreement | None:
             agreement(detector, at, sample, scenes.counted_as)
             for at in range(len(detector.candidates))
         ),
-        key=lambda one: -one.score,
+        key=lambda one: (one.layout in detector.failures, -one.score),
     )
     best = found[0]
     detector.use(next(one for one in detector.candidates if one.name == best.layout))
-    if is_good(best) or detector.is_unchecked:
+    if detector.is_unchecked:
+        return best
+    if failure := detector.failures.get(best.layout):
+        raise failure
+    if is_good(best):
         return best
     if detector.is_named:
         raise ModelError(
@@ -150,11 +154,12 @@ def advice(found: LayoutAgreement) -> str:
             " the order of its class names (--detector-classes; of a function, its attribute"
             " 'classes')."
         )
-    if found.recognized > SURPLUS * found.annotated:
+    if found.matched_boxes and found.recognized > SURPLUS * found.annotated:
         return "It reports far more objects than are annotated: raise its least score (--score)."
     return (
         "Check how it takes a picture (scale, order of the colors, whether values are normalized by"
-        " ImageNet's mean and deviation) and the order of its class names (--detector-classes)."
+        " ImageNet's mean and deviation), what its boxes are (center and size or corners, in pixels"
+        " or shares), and the order of its class names (--detector-classes)."
     )
 
 

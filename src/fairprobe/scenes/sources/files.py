@@ -75,6 +75,9 @@ class PictureFolder:
                 and path.is_file()
             )
         )
+        if not self.paths:
+            endings = ", ".join(sorted(ENDINGS))
+            raise StorageError(f"{root} has no pictures. Expected files that end in {endings}.")
         self._by_name: dict[str, list[Path]] = defaultdict(list)
         for path in self.paths:
             self._by_name[path.name].append(path)

@@ -146,7 +146,7 @@ class MaskScenes(Scenes):
             )
         present = {known[number].label for number in seen & known.keys()}
         empty = sorted({segment.label for segment in known.values() if segment.is_object} - present)
-        if empty and len(self._pairs) <= CHECKED:
+        if empty and 0 < len(self._pairs) <= CHECKED:
             log.say(f"No mask has an object of: {listed(empty)}.")
 
 

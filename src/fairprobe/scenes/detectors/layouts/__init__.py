@@ -11,7 +11,13 @@ from fairprobe.scenes.detectors.layouts.others import (
     Ssd,
     TorchVision,
 )
-from fairprobe.scenes.detectors.layouts.queries import DecidedRtDetr, Detr, JoinedRtDetr, RtDetr
+from fairprobe.scenes.detectors.layouts.queries import (
+    DecidedRtDetr,
+    DeformableDetr,
+    Detr,
+    JoinedRtDetr,
+    RtDetr,
+)
 from fairprobe.scenes.detectors.layouts.yolo import (
     DecodedYolox,
     SuppressedYoloV7,
@@ -36,6 +42,7 @@ LAYOUTS: dict[str, type[Layout]] = {
         YoloV10,
         Detr,
         RtDetr,
+        DeformableDetr,
         JoinedRtDetr,
         DecidedRtDetr,
         Ssd,

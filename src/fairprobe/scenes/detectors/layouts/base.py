@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Literal, TypeAlias
 import numpy as np
 
 from fairprobe.arrays import Floats, Rows
-from fairprobe.scenes.detectors.coco import BY_COUNT, NAMES
-from fairprobe.scenes.labels import common
+from fairprobe.errors import ModelError
+from fairprobe.scenes.detectors.coco import BY_COUNT, BY_ID, NAMES
+from fairprobe.scenes.labels import UNKNOWN, common
 from fairprobe.scenes.scene import Picture
 
 Shape: TypeAlias = tuple[int | None, ...]  # None: any size
@@ -27,6 +28,7 @@ Fit: TypeAlias = Literal["stretch", "corner", "center"]
 
 PADDING = 114
 USUAL_SIZE = 640  # of files that take pictures of any size and do not say which they were made for
+NAME_KEYS = ("names", "classes", "class_names", "labels", "id2label")  # of a file's metadata
 MOST_METADATA = 200_000  # characters of a list of class names
 Normal: TypeAlias = tuple[tuple[float, ...], tuple[float, ...]]
 IMAGENET: Normal = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and deviation, red first
@@ -49,6 +51,8 @@ class Signature:
     outputs: tuple[Port, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
     names: tuple[str, ...] | None = None
+    is_nameless: bool = False
+    """Whether any number of classes fits, without names."""
 
     @property
     def shapes(self) -> list[Shape]:
@@ -60,9 +64,9 @@ class Signature:
         return self.metadata.get("author", "").lower() == "ultralytics"
 
     def planes(self) -> tuple[int, int] | None:
-        """Height and width, if the first input is a picture by planes (1×3×H×W)."""
+        """Height and width, if the first input is a picture by planes (1×3×H×W or 3×H×W)."""
         shape = self.inputs[0].shape
-        return self._size(shape[2:]) if len(shape) == 4 and shape[1] == 3 else None
+        return self._size(shape[-2:]) if len(shape) in (3, 4) and shape[-3] == 3 else None
 
     def pixels(self) -> tuple[int, int] | None:
         """Height and width, if the first input is a picture by pixels (1×H×W×3)."""
@@ -71,9 +75,18 @@ class Signature:
 
     def classes(self, count: int | None) -> tuple[str, ...] | None:
         """The names of this many classes; None if they are unknown."""
+        if self.is_nameless:
+            return ("",) * (count or 1)
         if self.names is not None:
             return self.names if count in (None, len(self.names)) else None
         return NAMES if count is None else BY_COUNT.get(count)
+
+    def classes_by_id(self) -> tuple[str, ...]:
+        """The names of classes that are numbered from 1, since 0 is the background."""
+        if self.names is None:
+            return BY_ID
+        has_background = self.names[:1] in ((UNKNOWN,), ("",))
+        return ("", *self.names[has_background:])
 
     def _size(self, shape: Shape) -> tuple[int, int]:
         stated = _numbers(self.metadata.get("imgsz", ""))
@@ -101,6 +114,8 @@ class Layout(ABC):
     threshold: ClassVar[float]
     overlap: ClassVar[float | None]
 
+    shows_classes: ClassVar[bool] = True
+    """Whether the outputs have a score for each class, so that their number is known."""
     fit: ClassVar[Fit] = "stretch"
     """The picture fills the input, or keeps its proportions in a corner or the center."""
     is_bgr: ClassVar[bool] = False
@@ -119,14 +134,14 @@ class Layout(ABC):
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         """Boxes (N, 4) in pixels of a picture of this height and width, and scores (N, classes)."""
 
-    def prepare(self, image: Picture) -> Rows:
-        """The network's input."""
+    def prepare(self, image: Picture, *, is_plain: bool = False) -> Rows:
+        """The network's input. `is_plain`: bytes, neither scaled nor normalized."""
         height, width, top, left = self._frame(image.shape)
         inside = np.full((self.height, self.width, 3), PADDING, dtype=np.uint8)
         inside[top : top + height, left : left + width] = _resized(image, height, width)
         channels = inside[:, :, ::-1] if self.is_bgr else inside
         mean, deviation = np.asarray(self.normal, dtype=np.float32)
-        values = (channels / np.float32(self.divisor) - mean) / deviation
+        values = channels if is_plain else (channels / np.float32(self.divisor) - mean) / deviation
         whole = values if self.by_pixels else values.transpose(2, 0, 1)
         return np.ascontiguousarray(whole[None], dtype=np.float32)
 
@@ -174,31 +189,68 @@ def cells(height: int, width: int, strides: Sequence[int]) -> tuple[Rows, Rows]:
     return np.concatenate(grids).astype(np.float32), each.astype(np.float32)
 
 
-def chosen(classes: Any, scores: Any, count: int) -> Rows:
-    """Scores (N, count) where each row names one class; a class out of range scores nowhere."""
-    numbers = np.asarray(classes).ravel().round().astype(np.int64)
-    found = np.zeros((len(numbers), count), dtype=np.float32)
+def chosen(classes: Any, scores: Any, layout: Layout) -> Rows:
+    """Scores (N, classes) where each row names one class.
+
+    Empty rows may have any number. A likely object of a class without a name means that the names
+    are those of another network.
+    """
+    numbers, certain = np.asarray(classes).ravel().round(), np.asarray(scores).ravel()
+    count = len(layout.names)
     known = (numbers >= 0) & (numbers < count)
-    found[np.flatnonzero(known), numbers[known]] = np.asarray(scores).ravel()[known]
+    if (wrong := numbers[~known & (certain >= layout.threshold)]).size:
+        raise ModelError(
+            f"it returned the class number {wrong[0]:.0f}, but only {count} classes have names:"
+            " list all of them in a file for --detector-classes"
+        )
+    found = np.zeros((len(numbers), count), dtype=np.float32)
+    found[np.flatnonzero(known), numbers[known].astype(np.int64)] = certain[known]
     return found
 
 
 def names_in(metadata: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The class names in a file's metadata: a dictionary by number or a list, as Python or JSON."""
-    text = metadata.get("names", metadata.get("classes", ""))
-    if not text or len(text) > MOST_METADATA:
-        return None
+    """The class names in a file's metadata, under one of the `NAME_KEYS`."""
+    texts = {key.lower(): text.strip() for key, text in metadata.items()}
+    for key in NAME_KEYS:
+        text = texts.get(key, "")
+        if text and len(text) <= MOST_METADATA and (found := _listed_names(text)):
+            return tuple(map(common, found))
+    return None
+
+
+def _listed_names(text: str) -> list[str] | None:
+    """A list, or a dictionary by number or of numbers, as Python or JSON; or lines or words between
+    semicolons or commas.
+    """
+    found: Any = None
     for parse in (json.loads, ast.literal_eval):
         try:
             found = parse(text)
+            break
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-        if isinstance(found, dict):
-            by_number = {str(key): value for key, value in found.items()}
-            found = [by_number.get(str(at)) for at in range(len(by_number))]
-        if isinstance(found, list) and found and all(isinstance(one, str) for one in found):
-            return tuple(map(common, found))
+    else:
+        if not set(text) & set("{}[]()'\""):
+            mark = next((mark for mark in "\n;" if mark in text), ",")
+            found = [part.strip() for part in text.split(mark) if part.strip()]
+    if isinstance(found, dict):
+        found = _by_number(found)
+    if isinstance(found, list | tuple) and found and all(isinstance(one, str) for one in found):
+        return list(found)
     return None
+
+
+def _by_number(found: dict[Any, Any]) -> list[Any] | None:
+    """Numbered from 0 or 1; a number that is left out has no name."""
+    if all(type(value) is int for value in found.values()):
+        found = {value: key for key, value in found.items()}
+    try:
+        numbered = {int(key): value for key, value in found.items()}
+    except (TypeError, ValueError):
+        return None
+    if not numbered or min(numbered) not in (0, 1) or max(numbered) > MOST_METADATA:
+        return None
+    return [numbered.get(at, "") for at in range(min(numbered), max(numbered) + 1)]
 
 
 def _numbers(text: str) -> tuple[int, ...]:

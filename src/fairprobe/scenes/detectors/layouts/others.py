@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from fairprobe.arrays import Floats, Rows
-from fairprobe.scenes.detectors.coco import BY_ID
 from fairprobe.scenes.detectors.layouts.base import (
     Layout,
     Signature,
@@ -62,6 +61,7 @@ class DecidedSsd(Layout):
     about = "Each object once, boxes as shares of the picture; pictures as RGB from 0 to 255."
     threshold = 0.5
     overlap = None
+    shows_classes = False
     divisor = 1.0
     by_pixels = True
     wanted = ("detection_boxes", "detection_classes", "detection_scores")
@@ -71,13 +71,12 @@ class DecidedSsd(Layout):
         size, given = file.pixels(), [port.name.split(":")[0] for port in file.outputs]
         if size is None or len(file.inputs) != 1 or not {*cls.wanted} <= {*given}:
             return []
-        names = ("", *file.names) if file.names is not None else BY_ID
-        return [cls(*size, names, tuple(given.index(name) for name in cls.wanted))]
+        return [cls(*size, file.classes_by_id(), tuple(given.index(name) for name in cls.wanted))]
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         boxes, classes, scores = outputs
         found = boxes.reshape(-1, 4)[:, [1, 0, 3, 2]].astype(np.float64) * in_pixels(size)
-        return found, chosen(classes, scores, len(self.names))
+        return found, chosen(classes, scores, self)
 
 
 class TorchVision(Layout):
@@ -85,10 +84,11 @@ class TorchVision(Layout):
 
     name = "torchvision"
     title = "TorchVision"
-    shapes = "an input 1×3×H×W and three outputs: N×4 boxes, N labels, N scores"
+    shapes = "an input 1×3×H×W or 3×H×W and three outputs: N×4 boxes, N labels, N scores"
     about = "Each object once: corners in pixels, COCO's ids; pictures as RGB from 0 to 1."
     threshold = 0.5
     overlap = None
+    shows_classes = False
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
@@ -99,8 +99,7 @@ class TorchVision(Layout):
             return []
         if sum("int" in port.type for port in file.outputs) != 1:
             return []
-        names = ("", *file.names) if file.names is not None else BY_ID
-        return [cls(*size, names)]
+        return [cls(*size, file.classes_by_id())]
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         boxes = next(one for one in outputs if one.ndim >= 2 and one.shape[-1] == 4)
@@ -108,7 +107,7 @@ class TorchVision(Layout):
         labels = next(one for one in flat if np.issubdtype(one.dtype, np.integer))
         scores = next(one for one in flat if not np.issubdtype(one.dtype, np.integer))
         found = self.in_picture(boxes.reshape(-1, 4), size)
-        return found, chosen(labels, scores, len(self.names))
+        return found, chosen(labels, scores, self)
 
 
 class FastestDet(Layout):

@@ -3,6 +3,7 @@
     family                     outputs                                        pictures
     DETR (transformers)        logits 1×Q×(C+1), boxes 1×Q×4                  ImageNet's colors
     RT-DETR (transformers)     logits 1×Q×C, boxes 1×Q×4                      RGB 0–1
+    Deformable DETR, RF-DETR   logits 1×Q×C, boxes 1×Q×4                      ImageNet's colors
     RT-DETR (ultralytics)      1×Q×(4+C)                                      RGB 0–1
     RT-DETR (its authors)      labels 1×Q, boxes 1×Q×4, scores 1×Q            RGB 0–1, and its size
 
@@ -72,7 +73,7 @@ class Detr(Layout):
 
 
 class RtDetr(Detr):
-    """RT-DETR, D-FINE and Deformable DETR as transformers exports them."""
+    """RT-DETR and D-FINE as transformers exports them."""
 
     name = "rt-detr"
     title = "RT-DETR"
@@ -84,6 +85,15 @@ class RtDetr(Detr):
     def _scores(self, logits: Rows) -> Rows:
         found: Rows = expit(logits)
         return found
+
+
+class DeformableDetr(RtDetr):
+    """Deformable DETR and RF-DETR: the numbers of an RT-DETR, for pictures as DETR takes them."""
+
+    name = "deformable-detr"
+    title = "Deformable DETR or RF-DETR"
+    about = "A sigmoid for each class; ImageNet's mean and deviation."
+    normal = IMAGENET
 
 
 class JoinedRtDetr(Layout):
@@ -102,7 +112,7 @@ class JoinedRtDetr(Layout):
         if size is None or len(file.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 3:
             return []
         columns = shapes[0][2]
-        if columns is None or columns <= 6 or not _are_queries(shapes[0]):
+        if columns is None or columns <= 4 or not _are_queries(shapes[0]):
             return []
         names = file.classes(columns - 4)
         return [] if names is None else [cls(*size, names)]
@@ -121,6 +131,7 @@ class DecidedRtDetr(Layout):
     about = "Corners in pixels of the picture; pictures as RGB from 0 to 1."
     threshold = 0.5
     overlap = None
+    shows_classes = False
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
@@ -140,7 +151,7 @@ class DecidedRtDetr(Layout):
         flat = [one for one in outputs if one.ndim == 2]
         labels = next(one for one in flat if np.issubdtype(one.dtype, np.integer))
         scores = next(one for one in flat if not np.issubdtype(one.dtype, np.integer))
-        return boxes[0].astype(np.float64), chosen(labels, scores, len(self.names))
+        return boxes[0].astype(np.float64), chosen(labels, scores, self)
 
 
 def _are_queries(shape: Shape) -> bool:

@@ -57,11 +57,14 @@ class Yolo(Layout):
 
     @staticmethod
     def one_output(file: Signature, dimensions: int = 3) -> tuple[Shape, tuple[int, int]] | None:
-        """The shape of the only output, and the size of the input."""
-        size = file.planes() if len(file.inputs) == 1 else None
-        if size is None or len(file.outputs) != 1 or len(file.outputs[0].shape) != dimensions:
+        """The shape of the first output, and the size of the input. Older exports of YOLOv5 and
+        YOLOv7 have their raw grids (five dimensions) behind it.
+        """
+        size, others = file.planes(), file.shapes[1:]
+        if size is None or len(file.inputs) != 1 or any(len(one) != 5 for one in others):
             return None
-        return file.outputs[0].shape, size
+        first = file.shapes[0]
+        return (first, size) if len(first) == dimensions else None
 
 
 class WithObjectness(Yolo):
@@ -177,6 +180,7 @@ class YoloV10(Yolo):
     shapes = "an input 1×3×H×W and one output 1×N×6"
     about = "Each object once: corners in pixels, score and class; RGB from 0 to 1, centered."
     overlap = None
+    shows_classes = False
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
@@ -187,7 +191,7 @@ class YoloV10(Yolo):
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         rows = outputs[0][0]
-        return self.in_picture(rows[:, :4], size), chosen(rows[:, 5], rows[:, 4], len(self.names))
+        return self.in_picture(rows[:, :4], size), chosen(rows[:, 5], rows[:, 4], self)
 
 
 class SuppressedYoloV7(Yolo):
@@ -198,6 +202,7 @@ class SuppressedYoloV7(Yolo):
     shapes = "an input 1×3×H×W and one output N×7"
     about = "Each object once: picture, corners in pixels, class and score; RGB 0 to 1, centered."
     overlap = None
+    shows_classes = False
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
@@ -208,7 +213,7 @@ class SuppressedYoloV7(Yolo):
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         rows = outputs[0]
-        return self.in_picture(rows[:, 1:5], size), chosen(rows[:, 5], rows[:, 6], len(self.names))
+        return self.in_picture(rows[:, 1:5], size), chosen(rows[:, 5], rows[:, 6], self)
 
 
 def _is_grid(rows: int | None, size: tuple[int, int], boxes: int) -> bool:
