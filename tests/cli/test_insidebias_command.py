@@ -595,6 +595,14 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "no activations": (["--model", "{code}:linear", "--groups", "{faces}"], "no hidden layer"),
     "a function": (["--model", "{code}:function", "--groups", "{faces}"], "cannot be looked into"),
     "no model": (["--model", "none.onnx", "--groups", "{faces}"], "There is no model at none.onnx"),
+    "no such criteria": (
+        ["--model", "{code}:digits", "--groups", "{faces}", "--criteria", "{faces}/no.csv"],
+        "no.csv: No such file or directory. Expected a CSV in UTF-8 with the column 'file'",
+    ),
+    "no such labels": (
+        ["--model", "{code}:digits", "--groups", "{faces}", "--labels", "{faces}"],
+        "Is a directory. Expected a CSV in UTF-8 with the column 'file'",
+    ),
     "no place for the result": (
         ["--model", "{code}:digits", "--groups", "{faces}", "--out", "{faces}/no/x.json"],
         "Cannot write",

@@ -327,6 +327,14 @@ def test_what_cannot_be_loaded_is_refused_in_words(what: str) -> None:
         fp.load_model(source, GERMAN, **options)
 
 
+def test_a_run_folder_is_no_model_file_and_the_message_names_what_opens_it(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"without audit\.json, so it is not a run"):
+        fp.load_model(tmp_path, GERMAN)
+    (tmp_path / "audit.json").write_text("{}")
+    with pytest.raises(ModelError, match=r"the folder of a run\. fairprobe\.runs\.reopen\('"):
+        fp.load_model(tmp_path, GERMAN)
+
+
 def test_an_encoder_that_fails_or_answers_words_is_told() -> None:
     network = as_module(classifier())
     with pytest.raises(ModelError, match=r"The encoder failed on 1 rows \(ZeroDivisionError"):

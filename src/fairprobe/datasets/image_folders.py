@@ -109,22 +109,30 @@ def by_criteria(path: Path | str, read: ImageGroups) -> dict[str, ImageGroups]:
 
 def _criteria(path: Path | str) -> tuple[dict[str, dict[str, str]], list[str]]:
     """The cells of each file, and the names of the criteria."""
+    columns, rows = _table(path, "a column for each criterion")
+    names = [name for name in columns if name != "file"]
+    if "file" not in columns or not names:
+        raise DataError(
+            f"{path} has the columns {', '.join(columns)}; expected 'file' and one for each"
+            " criterion."
+        )
+    return {row["file"]: {name: row[name] for name in names} for row in rows}, names
+
+
+def _table(path: Path | str, others: str) -> tuple[list[str], list[dict[str, str]]]:
+    """The columns and the cells of a CSV that has the column `file` and others."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            columns = [name for name in reader.fieldnames or () if name != "file"]
-            if "file" not in (reader.fieldnames or ()) or not columns:
-                raise DataError(
-                    f"{path} has the columns {', '.join(reader.fieldnames or ())}; expected 'file'"
-                    " and one for each criterion."
-                )
-            rows = {
-                str(row["file"]): {name: (row[name] or "").strip() for name in columns}
-                for row in reader
-            }
+            reader = csv.DictReader(file, restval="")
+            columns = list(reader.fieldnames or ())
+            rows = [{name: (row[name] or "").strip() for name in columns} for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise StorageError(f"Cannot read the criteria in {path}: {error}") from error
-    return rows, columns
+        why = error.strerror if isinstance(error, OSError) else error
+        raise StorageError(
+            f"Cannot read {path}: {why}. Expected a CSV in UTF-8 with the column 'file', an image's"
+            f" path below the folder, and {others}."
+        ) from error
+    return columns, rows
 
 
 def read_labels(path: Path | str, files: dict[str, list[str]]) -> tuple[dict[str, Ints], str]:
@@ -134,17 +142,12 @@ def read_labels(path: Path | str, files: dict[str, list[str]]) -> tuple[dict[str
     The file is a CSV with the columns `file`, the image's path below the folder of the groups, and
     `label`, the number of its class from 0.
     """
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            if not {"file", "label"} <= set(reader.fieldnames or ()):
-                raise DataError(
-                    f"{path} has the columns {', '.join(reader.fieldnames or ())}; expected 'file'"
-                    " and 'label'."
-                )
-            known = {str(row["file"]): _label(path, row) for row in reader}
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise StorageError(f"Cannot read the labels in {path}: {error}") from error
+    columns, rows = _table(path, "'label', the number of its class")
+    if not {"file", "label"} <= set(columns):
+        raise DataError(
+            f"{path} has the columns {', '.join(columns)}; expected 'file' and 'label'."
+        )
+    known = {row["file"]: _label(path, row) for row in rows}
     labels = {
         name: np.array([known.get(one, -1) for one in paths]) for name, paths in files.items()
     }
@@ -160,7 +163,7 @@ def read_labels(path: Path | str, files: dict[str, list[str]]) -> tuple[dict[str
 
 
 def _label(path: Path | str, row: dict[str, str]) -> int:
-    text = (row["label"] or "").strip()
+    text = row["label"]
     if not text.isdecimal() or int(text) > MOST_CLASSES:
         raise DataError(
             f"{path} gives {row['file']} the label '{text}'; expected the number of its class, from"

@@ -202,6 +202,11 @@ def _open_file(path: Path, trial: Trial) -> Opened:
         )
     if not path.exists():
         raise StorageError(f"There is no model at {path}. {supported()}")
+    if path.is_dir() and (path / "audit.json").is_file():
+        raise ModelError(
+            f"{path} is the folder of a run. fairprobe.runs.reopen('{path}') opens its data and its"
+            " model; here, name a model's file."
+        )
     if path.is_dir():
         raise ModelError(
             f"{path} is a folder without audit.json, so it is not a run of fairprobe. Name the"
