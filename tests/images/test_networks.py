@@ -256,7 +256,8 @@ def test_a_silu_that_a_file_spells_out_is_seen_as_the_product_and_not_as_its_gat
             input_names=["input"],
         )
     assert "Mul" in {node.op_type for node in onnx.load(path).graph.node}
-    opened_file, seen = open_network(str(path)).module, []
+    seen: list[Tensor] = []
+    opened_file = open_network(str(path)).module
     with torch.no_grad(), Tap(lambda call, output, last: seen.append(output)):
         opened_file(x)
     torch.testing.assert_close(seen[0], network[:2](x), rtol=1e-4, atol=1e-5)
