@@ -23,10 +23,10 @@ from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, StorageError
 from fairprobe.images.change import Change
-from fairprobe.images.detector import OwnDetector, small_detector
+from fairprobe.images.detector import OwnDetector, own_detector, small_detector
 from fairprobe.images.interpret import Tap, hidden_layers, image_bias, layer_layouts
 from fairprobe.images.models import DetectorSource
-from fairprobe.images.networks import FromFolder, _preparation, open_network
+from fairprobe.images.networks import FromFolder, Preparation, _preparation, open_network
 from fairprobe.images.parts import Parts, _calls
 from fairprobe.images.saved import DETECTOR, packed, unpack
 from fairprobe.images.search import ImageSearch, search_images
@@ -256,7 +256,8 @@ def test_a_silu_that_a_file_spells_out_is_seen_as_the_product_and_not_as_its_gat
             input_names=["input"],
         )
     assert "Mul" in {node.op_type for node in onnx.load(path).graph.node}
-    opened_file, seen = open_network(str(path)).module, []
+    seen: list[Tensor] = []
+    opened_file = open_network(str(path)).module
     with torch.no_grad(), Tap(lambda call, output, last: seen.append(output)):
         opened_file(x)
     torch.testing.assert_close(seen[0], network[:2](x), rtol=1e-4, atol=1e-5)
@@ -454,6 +455,21 @@ def test_a_detector_is_saved_without_the_warning_of_torch_about_its_weights() ->
     detector = small_detector((3, 16, 16), 2, seed=0).eval()
     archive = packed(detector, {}, None, None, pictures)  # a warning is an error here
     assert DETECTOR in zipfile.ZipFile(BytesIO(archive)).namelist()
+
+
+@pytest.mark.parametrize("resampling", ["bilinear", "bicubic", "nearest-exact"])
+def test_a_folder_that_resizes_pictures_is_saved_whole(resampling: str, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, size=(8, 3, 24, 24)).astype(np.uint8)
+    x = torch.from_numpy(pixels) / 255
+    folder = FromFolder(vit(), Preparation(size=(SIDE, SIDE), resampling=resampling))
+    detector = own_detector(folder.eval(), images=x)
+    archive = tmp_path / "networks.zip"
+    archive.write_bytes(packed(detector, {}, None, None, pixels))
+    again = unpack(archive)
+    assert again.about.detector == DETECTOR
+    assert again.detector is not None
+    with torch.no_grad():
+        torch.testing.assert_close(again.detector(x), detector(x), rtol=1e-4, atol=1e-5)
 
 
 def test_a_detector_with_weights_in_a_file_beside_it_is_saved_whole(

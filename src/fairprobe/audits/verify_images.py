@@ -119,7 +119,7 @@ def verify_images(
     if saved.detector is None:
         raise StorageError(
             f"{folder} holds the weights of the network alone ({saved.about.why}). Name the"
-            " audited network: --model file.py:function."
+            " audited network (--model), as for audit-images."
         )
     counts = {one.method: (one.loose.idis, one.idis) for one in document.generation}
     methods = tuple(

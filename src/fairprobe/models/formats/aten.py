@@ -34,7 +34,8 @@ ALIKE: dict[str, Callable[..., Any]] = {
     **{"flatten.using_ints": torch.flatten, "squeeze.dim": torch.squeeze},
 }
 INTERNAL_BUT_PURE = frozenset(
-    {"_native_batch_norm_legit_no_training", "_to_copy", "__and__", "__or__"}
+    """_native_batch_norm_legit_no_training _to_copy __and__ __or__ _upsample_bilinear2d_aa
+    _upsample_bicubic2d_aa _upsample_nearest_exact2d""".split()  # noqa: SIM905
 )
 CHECKS = frozenset(
     """_assert_scalar _assert_tensor_metadata _assert_async _functional_assert_async
