@@ -240,7 +240,7 @@ def with_type(graph: Any, kind: int) -> None:
     """Take pictures of this type, bytes as they are; return half precision instead of single."""
     image = graph.input[0]
     scale = numpy_helper.from_array(
-        np.float32(1 / 255 if kind == TensorProto.UINT8 else 1), "scale"
+        np.array(1 / 255 if kind == TensorProto.UINT8 else 1, dtype=np.float32), "scale"
     )
     graph.initializer.append(scale)
     graph.node.insert(0, helper.make_node("Cast", ["given"], ["single"], to=TensorProto.FLOAT))
