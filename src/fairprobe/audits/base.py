@@ -12,6 +12,8 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from ctypes import CDLL
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -78,6 +80,8 @@ class Stages:
             yield step
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + perf_counter() - start
+            if (trim := _malloc_trim()) is not None:
+                trim(0)  # else glibc keeps what was freed between living pieces
 
     @contextmanager
     def keep_partial(self, has_findings: Callable[[], bool]) -> Iterator[None]:
@@ -101,6 +105,16 @@ class Stages:
     @property
     def _doing(self) -> str:
         return self.current[:1].lower() + self.current[1:]
+
+
+@cache
+def _malloc_trim() -> Callable[[int], int] | None:
+    """glibc's function that gives freed memory back to the system, where there is one."""
+    try:
+        found: Callable[[int], int] = CDLL(None).malloc_trim
+    except (OSError, AttributeError, TypeError):
+        return None
+    return found
 
 
 class AuditResult(ABC, Generic[AnyRun]):
