@@ -41,6 +41,7 @@ ENOUGH = 0.2  # seconds: a trial that takes longer is not repeated with more pic
 STEPS = 2  # of the search that is tried
 NUMBER, DOUBLE = 4, 8  # bytes
 MARGIN = 1.25
+GAPS = 2  # batches of a search shrink, and what they free is seldom of the size that is needed next
 ROOMY = 2 * 2**30  # bytes that the pictures of one batch may keep for a gradient
 
 
@@ -126,7 +127,7 @@ def forecast(
     memory = (
         (work.to_learn + work.held_out) * picture * (2 if work.repair else 1)
         + 4 * work.faces * features * NUMBER  # both mirror images, and a copy while they are joined
-        + 2 * batch * kept
+        + GAPS * 2 * batch * kept
         + (heads + 4) * parameters
         + changes * (1 + work.methods) * work.seeds * picture * NUMBER
     )
