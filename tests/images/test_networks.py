@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import warnings
 import zipfile
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -575,11 +576,29 @@ def test_a_missing_file_is_answered_with_what_a_network_may_be() -> None:
     assert "XGBoost" not in str(said.value)
 
 
-def test_a_torchscript_program_of_pictures_is_to_be_saved_otherwise(tmp_path: Path) -> None:
+class Normalized(nn.Module):
+    """Subtracts the mean of each color, which makes one picture of rows of numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mean = nn.Parameter(torch.full((1, 3, 1, 1), 0.5))
+        self.network = nn.Sequential(
+            nn.Conv2d(3, 4, 3, padding=1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.network(x - self.mean)
+        return found
+
+
+@pytest.mark.parametrize("make", [resnet, Normalized])
+def test_a_torchscript_program_of_pictures_is_to_be_saved_otherwise(
+    make: Callable[[], nn.Module], tmp_path: Path
+) -> None:
     path = tmp_path / "network.pt"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.jit.trace(resnet(), torch.rand(2, *SHAPE)).save(path)  # type: ignore[no-untyped-call]
+        torch.jit.trace(make().eval(), torch.rand(2, *SHAPE)).save(path)  # type: ignore[no-untyped-call]
     with pytest.raises(ModelError, match=r"does not say the size of its pictures.*\.pt2") as said:
         open_network(str(path))
     assert "--encoder" not in str(said.value)

@@ -1,5 +1,5 @@
 """Opening a network of pictures: a torch module, the user's code, a file (ONNX, torch.export,
-TorchScript, Keras), or a folder of Hugging Face's transformers.
+Keras), or a folder of Hugging Face's transformers.
 
 All take pictures (N, 3, height, width) from 0 to 1 here. What a file or folder expects instead is
 done before it: a row of numbers, gray, channels last, and the size, crop, mean and deviation that
