@@ -87,7 +87,8 @@ def audit_embeddings(
     if zeros and distance == "cosine":
         raise ModelError(
             f"The network gives {zeros:,} of {len(found):,} pictures an embedding of zeros, which"
-            " is similar to none. Check its weights, or name the distance: euclidean."
+            " has no cosine similarity to any other. Check its weights, or name the distance:"
+            " euclidean."
         )
     sign = 1 if distance == "cosine" else -1
     if threshold is None:
