@@ -581,14 +581,15 @@ def test_the_classes_of_an_answer_are_numbers_or_all_names() -> None:
 
     for labels in (3, torch.tensor(3), [3.0], np.array(["Car"])):
         assert [one.label for one in answer(labels).detect(plain())] == ["car"]
-    for labels, words in (
+    wrong: list[tuple[list[Any], str]] = [
         ([None], "the class nan, which has no name"),
         (["car", 3], "not numbers"),
         ([float("nan")], "the class nan, which has no name"),
         ([2.7], "the class 2.7, which has no name"),
-    ):
+    ]
+    for broken, words in wrong:
         with pytest.raises(ModelError, match=words):
-            answer(labels).detect(plain())
+            answer(broken).detect(plain())
 
 
 @pytest.mark.parametrize(
