@@ -165,7 +165,7 @@ def audit_embeddings(
 
 
 def _check(threshold: float | None, false_matches: float, distance: str) -> None:
-    """Refuse settings that cannot be, before anything is opened."""
+    """Refuse impossible settings before anything is opened."""
     if distance not in ("cosine", "euclidean"):
         raise SettingError(f"The distance is cosine or euclidean; got '{distance}'.")
     if threshold is None:

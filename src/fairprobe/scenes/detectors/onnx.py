@@ -155,7 +155,10 @@ class OnnxDetector(Detector):
         except Exception as error:  # noqa: BLE001  (a wrong reading can fail anywhere)
             if not isinstance(error, ModelError):
                 said = " ".join(str(error).split())[:MOST_SAID].rstrip(".")
-                error = ModelError(f"{self.path.name}, read as {layout.title}, fails: {said}.")
+                error = ModelError(
+                    f"{self.path.name}, read as {layout.title}, fails: {said}. Export it again for"
+                    " pictures of one fixed size, or wrap it in a Python function."
+                )
             self.failures.setdefault(layout.name, error)
             return ()
         finally:
