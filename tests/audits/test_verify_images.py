@@ -460,7 +460,7 @@ def test_a_message_about_very_many_groups_names_a_few_of_them() -> None:
     data = people()
     values = tuple(f"v{at}" for at in range(len(data)))
     crowd = replace(data, attributes={"tribe": ImageAttribute(values, np.arange(len(data)))})
-    with pytest.raises(DataError, match=rf"v11 \d and so on for {len(data)} of them") as error:
+    with pytest.raises(DataError, match=rf"v11 \d and {len(data) - 12} more") as error:
         fp.audit_images(crowd, None, "tribe")
     assert len(str(error.value)) < 400
 

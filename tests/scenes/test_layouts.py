@@ -129,7 +129,7 @@ def test_outputs_worked_out_by_hand_give_the_same_car(name: str) -> None:
     )
     assert name in [one.name for one in candidates(file)]
     (layout,) = LAYOUTS[name].match(file)
-    boxes, scores = layout.read(outputs, SIZE)
+    boxes, scores = layout.read([outputs[at] for at in layout.places] or outputs, SIZE)
     at = int(scores.max(axis=1).argmax())
     assert layout.names[scores[at].argmax()] == "car"
     assert scores[at].max() == pytest.approx(score, abs=1e-6)
@@ -157,26 +157,28 @@ def test_class_names_come_from_the_file_or_the_user_and_are_not_guessed(tmp_path
     assert names_in({"names": '["dog", "cat"]'}) == ("dog", "cat")
     for bad in ("", "__import__('os')", "{0: 1}", "{3: 'car'}", "[" * 100_000, "x" * 300_000):
         assert names_in({"names": bad}) is None
+    for word in ("coco", "/data/coco.names", "80"):  # of the names, not a name
+        assert names_in({"classes": word}) is None
     spelled = {
         "Names": "('dog', 'cat')",
         "classes": "dog, cat",
         "class_names": "dog\ncat",
         "labels": "{'cat': 1, 'dog': 0}",
-        "id2label": '{"1": "dog", "2": "cat"}',
+        "id2label": '{"0": "dog", "1": "cat"}',
     }
     for key, text in spelled.items():
         assert names_in({key: text}) == ("dog", "cat"), key
-    assert names_in({"id2label": '{"1": "dog", "3": "cat"}'}) == ("dog", "", "cat")
+    assert names_in({"id2label": '{"1": "dog", "3": "cat"}'}) == ("", "dog", "", "cat")
     answer = np.zeros((1, 6, 189), dtype=np.float32)
     answer[0, :, 3] = 32, 32, 16, 8, 0.1, 0.9
     path = network(tmp_path / "two.onnx", [1, 3, 96, 96], {"out": answer})
     with pytest.raises(
-        ModelError, match=r"YOLO11 \(classes: 2\).*, but class names: 0.*--detector-classes"
+        ModelError, match=r"YOLO11 \(classes: 2\) .*, but .* names is 0\. .*--detector-classes"
     ):
         OnnxDetector(path)
     (truck,) = OnnxDetector(path, names=["bus", "Lorry"]).detect(plain(64, 64))
     assert truck.label == "truck"
-    with pytest.raises(ModelError, match=r"\(classes: 2\).*, but class names: 3"):
+    with pytest.raises(ModelError, match=r"\(classes: 2\) .*, but the number of class names is 3"):
         OnnxDetector(path, names=["bus", "lorry", "car"])
 
 
@@ -271,9 +273,9 @@ def with_unknown_sizes(graph: Any) -> None:
     for kind, inputs, output, more in (
         ("ReduceMax", [old], "largest", {"keepdims": 0}),
         ("Cast", ["largest"], "whole", {"to": TensorProto.INT64}),
-        ("Mul", ["whole", "zero"], "nothing", {}),
+        ("Mul", ["whole", "zero"], "no size", {}),
         ("Shape", [old], "stated", {}),
-        ("Add", ["stated", "nothing"], "computed", {}),
+        ("Add", ["stated", "no size"], "computed", {}),
         ("Reshape", [old, "computed"], "reshaped", {}),
     ):
         graph.node.append(helper.make_node(kind, inputs, [output], **more))
@@ -387,13 +389,70 @@ def test_classes_that_are_taken_for_coco_s_without_a_sign_are_reported(
     assert [len(one) for one in said] == [1, 0]
 
 
+def test_names_that_are_numbered_from_1_fit_scores_with_and_without_a_background() -> None:
+    names = names_in({"id2label": '{"1": "dog", "2": "cat"}'})
+    file = Signature((Port("image", (1, 3, 64, 64)),), (), names=names)
+    assert [file.classes(count) for count in (1, 2, 3, 4)] == [
+        None,
+        ("dog", "cat"),
+        ("", "dog", "cat"),
+        None,
+    ]
+    assert file.classes_by_id() == ("", "dog", "cat")
+
+
+def test_a_named_layout_takes_a_file_that_does_not_state_its_sizes(tmp_path: Path) -> None:
+    answer = rows([*CENTER, *SIDES, *scored(0.8)]).transpose(0, 2, 1)
+    path = network(tmp_path / "open.onnx", [1, 3, 64, 64], {"out": answer})
+    named = open_detector(f"yolov8:{exported(path, with_unknown_sizes)}")
+    assert isinstance(named, OnnxDetector)
+    (car,) = named.detect(plain(64, 64))
+    assert (named.layout.name, car.label) == ("yolov8", "car")
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "outputs"),
+    [
+        ("rt-detr", ("car", "b", "c", "d"), ("logits", "pred_boxes")),
+        ("deformable-detr", ("car", "b", "c", "d"), ("dets", "labels")),
+        ("detr", ("car", "b", "c"), ("pred_boxes", "logits")),
+    ],
+)
+def test_as_many_logits_as_sides_of_a_box_are_told_apart_by_their_names(
+    name: str, names: tuple[str, ...], outputs: tuple[str, ...], tmp_path: Path
+) -> None:
+    logits = np.full((1, 5, 4), -9, dtype=np.float32)
+    logits[0, :, -1] = 9 if name == "detr" else -9
+    logits[0, 2] = 9, -9, -9, -9
+    answers = {
+        one: queries(*SHARES) if one in ("pred_boxes", "dets") else logits for one in outputs
+    }
+    path = network(tmp_path / "four.onnx", [1, 3, 64, 64], answers)
+    (car,) = OnnxDetector(path, layout=name, names=names).detect(plain(*SIZE))
+    assert car.label == "car"
+    assert car.box == pytest.approx(STRETCHED, abs=1e-3)
+
+
+def test_a_network_of_ultralytics_for_another_task_is_refused_by_its_name(tmp_path: Path) -> None:
+    answer = np.zeros((1, 56, 84), dtype=np.float32)  # a box, a score and 17 points
+    path = network(tmp_path / "pose.onnx", [1, 3, 64, 64], {"out": answer})
+    model = onnx.load(path)
+    helper.set_model_props(
+        model, {"author": "Ultralytics", "task": "pose", "names": "{0: 'person'}"}
+    )
+    onnx.save(model, path)
+    with pytest.raises(ModelError, match=r"exported for the task 'pose'; expected 'detect'\."):
+        open_detector(str(path))
+
+
 def test_a_named_background_is_no_class() -> None:
     outputs = (
         Port("boxes", (None, 4)),
         Port("labels", (None,), "tensor(int64)"),
         Port("scores", (None,)),
     )
-    for names in (("bicycle", "car"), ("unknown", "bicycle", "car")):
+    for named in (["bicycle", "car"], ["__background__", "bike", "car"], ["N/A", "bike", "car"]):
+        names = names_in({"names": str(named)})
         file = Signature((Port("image", (3, 64, 64)),), outputs, names=names)
         assert [one.names for one in candidates(file)] == [("", "bicycle", "car")]
 
@@ -513,6 +572,24 @@ def pipeline_style(image: Picture) -> Any:
         {"label": "car", "score": 0.5, "box": dict(zip(sides, (1, 2, 3, 4), strict=True))},
         {"label": "person", "score": 0.25, "box": dict(zip(sides, (0, 0, 9, 9), strict=True))},
     ]
+
+
+def test_the_classes_of_an_answer_are_numbers_or_all_names() -> None:
+    def answer(labels: Any) -> FunctionDetector:
+        found = {"boxes": [[1, 2, 3, 4]], "labels": labels, "scores": [0.9]}
+        return FunctionDetector(lambda image: found, "own")
+
+    for labels in (3, torch.tensor(3), [3.0], np.array(["Car"])):
+        assert [one.label for one in answer(labels).detect(plain())] == ["car"]
+    wrong: list[tuple[list[Any], str]] = [
+        ([None], "the class nan, which has no name"),
+        (["car", 3], "not numbers"),
+        ([float("nan")], "the class nan, which has no name"),
+        ([2.7], "the class 2.7, which has no name"),
+    ]
+    for broken, words in wrong:
+        with pytest.raises(ModelError, match=words):
+            answer(broken).detect(plain())
 
 
 @pytest.mark.parametrize(

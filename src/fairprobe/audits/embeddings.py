@@ -87,7 +87,8 @@ def audit_embeddings(
     if zeros and distance == "cosine":
         raise ModelError(
             f"The network gives {zeros:,} of {len(found):,} pictures an embedding of zeros, which"
-            " is similar to none. Check its weights, or name the distance: euclidean."
+            " has no cosine similarity to any other. Check its weights, or name the distance:"
+            " euclidean."
         )
     sign = 1 if distance == "cosine" else -1
     if threshold is None:
@@ -164,7 +165,7 @@ def audit_embeddings(
 
 
 def _check(threshold: float | None, false_matches: float, distance: str) -> None:
-    """Refuse settings that cannot be, before anything is opened."""
+    """Refuse impossible settings before anything is opened."""
     if distance not in ("cosine", "euclidean"):
         raise SettingError(f"The distance is cosine or euclidean; got '{distance}'.")
     if threshold is None:

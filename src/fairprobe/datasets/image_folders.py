@@ -125,7 +125,7 @@ def _table(path: Path | str, others: str) -> tuple[list[str], list[dict[str, str
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, restval="")
             columns = list(reader.fieldnames or ())
-            rows = [{name: (row[name] or "").strip() for name in columns} for row in reader]
+            rows = [{name: row[name].strip() for name in columns} for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise StorageError(

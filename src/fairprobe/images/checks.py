@@ -102,7 +102,7 @@ def _check_faces(data: ImageSet, sensitive: str, *, needs_others: bool) -> None:
         each = zip(attribute.values, counts, strict=True)
         sizes = ", ".join(f"{value} {count}" for value, count in islice(each, SHOWN))
         if len(counts) > SHOWN:
-            sizes += f" and so on for {len(counts):,} of them"
+            sizes += f" and {len(counts) - SHOWN:,} more"
         raise DataError(
             f"There are too few faces in '{data.name}': expected {FEWEST} or more of each"
             f" {sensitive} to learn from and some held out; got {sizes} and {held_out} held out."

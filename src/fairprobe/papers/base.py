@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from operator import attrgetter
 from pathlib import Path
-from typing import ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
+from fairprobe.datasets.cache import placed
 from fairprobe.documents.experiment import (
     Center,
     ExperimentDocument,
@@ -181,6 +182,11 @@ def require_paths(options: Mapping[str, str], *names: str) -> None:
                 f"There is no {options[name]}, which --set {name}=… names. Give a file or folder"
                 " that exists."
             )
+
+
+def faces_in(options: Mapping[str, Any], usual: tuple[str, ...]) -> Path:
+    """The faces that the user named, or the usual ones; StorageError if those are not there."""
+    return Path(options["faces"]) if "faces" in options else placed(usual)
 
 
 MakeJob: TypeAlias = Callable[[Plan, Subject, Variant, int], Job]

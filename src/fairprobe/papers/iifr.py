@@ -207,7 +207,7 @@ class Models(Experiment):
     titles: ClassVar[Mapping[str, str]] = TITLES
     center = "median"
     subjects: ClassVar[Sequence[Subject]] = SUBJECTS
-    quick = "COMPAS 5 epochs instead of 20, and EIDIG searches from 50 people."
+    quick = "5 epochs instead of 20 on COMPAS, and EIDIG searches from 50 people."
 
     def variants(self, plan: Plan) -> Mapping[Variant, tuple[str, dict[str, Any]]]:
         """The columns, or rows and columns: each with its model and the settings that differ."""

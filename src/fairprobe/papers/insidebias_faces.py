@@ -20,7 +20,7 @@ from scipy.stats import mannwhitneyu
 from torch import nn
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.datasets.cache import DIVEFACE, FAIRFACE, placed
+from fairprobe.datasets.cache import DIVEFACE, FAIRFACE
 from fairprobe.datasets.image_sets import ImageSet, open_images
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.documents import Count, Share
@@ -32,7 +32,7 @@ from fairprobe.models import one_thread
 from fairprobe.networks.vision import resnet, vgg
 from fairprobe.networks.vision_training import AT_ONCE, ON_IMAGES, train_on_images
 from fairprobe.papers import paper
-from fairprobe.papers.base import Plan, require_paths
+from fairprobe.papers.base import Plan, faces_in, require_paths
 from fairprobe.papers.insidebias import (
     FEWEST,
     SEPARATED,
@@ -158,7 +158,7 @@ def look(settings: Plain, inputs: Inputs) -> FaceNetwork:
     faces.
     """
     del inputs
-    source = _source(settings)
+    source = faces_in(settings, FACES)
     seed, side = settings["seed"], settings["side"]
     train, test = _faces(source, side)
     lessons = mixed(train, settings["images"], settings["own"], np.random.default_rng(seed))
@@ -177,10 +177,6 @@ def look(settings: Plain, inputs: Inputs) -> FaceNetwork:
         few=small_samples(excited, settings["count"], settings),
         sure=_surest(excited, settings),
     )
-
-
-def _source(given: Mapping[str, str] | Plain) -> Path:
-    return Path(given["faces"]) if "faces" in given else placed(FACES)
 
 
 def _surest(excited: Excitement, settings: Plain) -> Samples | None:
@@ -374,7 +370,7 @@ class FaceTables(Examination[FaceNetwork]):
 
     def check(self, plan: Plan) -> None:
         require_paths(plan.options, "faces")
-        _source(plan.options)
+        faces_in(plan.options, FACES)
 
     def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
         seeds = range(self.repeats(plan))

@@ -186,7 +186,7 @@ class Searches(Experiment):
     paper_table: ClassVar[str]
     ours: ClassVar[tuple[Measure, ...]] = ()  # the measures that the paper does not have
     options: ClassVar[Mapping[str, str]] = {
-        "methods": "the methods to run, such as symbgen,neuronfair (default: all of the table)"
+        "methods": "the methods to run, such as neuronfair,probe (default: all of the table)"
     }
 
     def chosen(self, plan: Plan) -> list[Variant]:

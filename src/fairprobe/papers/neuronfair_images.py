@@ -20,7 +20,7 @@ import numpy as np
 from fairprobe.arrays import Ints
 from fairprobe.audits.image_settings import ImageAuditSettings, search_settings
 from fairprobe.audits.images import ImageAudit, audit_images
-from fairprobe.datasets.cache import FACES_AND_OTHERS, placed
+from fairprobe.datasets.cache import FACES_AND_OTHERS
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import Document
 from fairprobe.documents.experiment import Measure
@@ -30,7 +30,7 @@ from fairprobe.images.measure import people
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
 from fairprobe.papers import paper
-from fairprobe.papers.base import Experiment, Plan, require_paths
+from fairprobe.papers.base import Experiment, Plan, faces_in, require_paths
 from fairprobe.papers.jobs import Inputs, Job, Outcome, Plain
 from fairprobe.papers.tables import Cell
 
@@ -72,7 +72,7 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     """Audit a face detector with all controls, and retrain it with each method's IDIs."""
     del inputs
     given: Mapping[str, str] = settings.get("options") or {}
-    source = _source(given)
+    source = faces_in(given, FACES_AND_OTHERS)
     data = open_images(
         source,
         others=given.get("others"),
@@ -126,10 +126,6 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     for name, state in retrained(audited).items():
         add(name, state)
     return result
-
-
-def _source(given: Mapping[str, str]) -> Path:
-    return Path(given["faces"]) if "faces" in given else placed(FACES_AND_OTHERS)
 
 
 def _used(audited: ImageAudit, given: Mapping[str, str]) -> str:
@@ -286,7 +282,7 @@ class Images(Experiment):
 
     def check(self, plan: Plan) -> None:
         require_paths(plan.options, "faces", "others", "labels", "weights")
-        _source(plan.options)
+        faces_in(plan.options, FACES_AND_OTHERS)
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         ours = [

@@ -51,7 +51,7 @@ _SYNONYMS = {
     "wall": "wall brick, wall stone, wall tile, wall wood",
     "window": "window blind, windowpane",
     UNKNOWN: "unlabelled, unlabeled, void, background, ignore, static, dynamic, ego vehicle,"
-    " rectification border, out of roi",
+    " rectification border, out of roi, n/a",
 }
 NAMES = {word: name for name, words in _SYNONYMS.items() for word in words.split(", ")}
 

@@ -91,7 +91,8 @@ class Draft:
         if not isinstance(answer, fx.Node):
             raise Unsupported("its output does not depend on its input")
         self._graph.output(answer)
-        fuse_formulas(self._graph, self._root)
+        if not any(map(_acts_in_place, self._graph.nodes)):  # x is the same throughout a formula
+            fuse_formulas(self._graph, self._root)
         for node in reversed(list(self._graph.nodes)):
             removable = node.op in {"call_function", "get_attr"} and not _acts_in_place(node)
             if removable and not node.users:

@@ -24,7 +24,8 @@ from fairprobe.scenes.scene import Picture
 
 EXPECTED = (
     "a list of (label, score), (label, score, (left, top, right, bottom)), or dictionaries with"
-    " these names; TorchVision's dictionary of boxes, labels and scores; or ultralytics' result"
+    " these names, as of transformers' pipeline; TorchVision's dictionary of boxes, labels and"
+    " scores; or ultralytics' result"
 )
 TORCHVISION = frozenset({"boxes", "labels", "scores"})
 SIDES = ("xmin", "ymin", "xmax", "ymax")  # of boxes of transformers' pipeline
@@ -33,8 +34,8 @@ SIDES = ("xmin", "ymin", "xmax", "ymax")  # of boxes of transformers' pipeline
 class FunctionDetector(Detector):
     """A function from a picture (height, width, 3), RGB bytes, to a list of (label, score), (label,
     score, box), or such dictionaries; to TorchVision's dictionary of boxes, labels and scores,
-    whose labels are COCO's ids or places in the function's attribute `classes`; or to the result
-    of ultralytics, with its `boxes` and `names`.
+    whose labels are names, COCO's ids or places in the function's attribute `classes`; to the
+    result of ultralytics, with its `boxes` and `names`; or to that of transformers' pipeline.
 
     `threshold` is the least score. Without, answers in the style of a library are cut where its
     files are: TorchVision's at .5, ultralytics' at .25; lists are taken as they are.
@@ -99,20 +100,26 @@ class FunctionDetector(Detector):
         are those below the `usual` threshold if none was given.
         """
         known = names if isinstance(names, Mapping) else dict(enumerate(names))
-        corners, certain = _plain(boxes), _plain(scores)
-        if all(isinstance(one, str) for one in classes):
-            known, classes = {at: str(one) for at, one in enumerate(classes)}, range(len(classes))
-        numbers = _plain(classes)
+        words = classes.tolist() if hasattr(classes, "tolist") else classes
+        if isinstance(words, list | tuple) and all(isinstance(one, str) for one in words):
+            known, classes = dict(enumerate(words)), range(len(words))
+        try:
+            corners, numbers, certain = map(_plain, (boxes, classes, scores))
+        except (TypeError, ValueError) as error:
+            raise ModelError(
+                f"'{self.name}' returned boxes, classes or scores that are not numbers: {error}."
+                " Expected numbers, and classes as numbers or all as names."
+            ) from error
         if corners.size % 4 or not corners.size == 4 * numbers.size == 4 * certain.size:
             raise ModelError(
                 f"'{self.name}' returned {corners.size // 4} boxes, {numbers.size} classes and"
                 f" {certain.size} scores; expected as many of each."
             )
-        labels = [known.get(int(number)) for number in numbers.ravel()]
+        labels = [known.get(number) for number in numbers.ravel().tolist()]
         if None in labels:
-            number = int(numbers.ravel()[labels.index(None)])
+            number = numbers.ravel()[labels.index(None)]
             raise ModelError(
-                f"'{self.name}' returned the class {number}, which has no name. Give the function"
+                f"'{self.name}' returned the class {number:g}, which has no name. Give the function"
                 " an attribute 'classes', the list of its names."
             )
         rows = zip(labels, certain.ravel().tolist(), corners.reshape(-1, 4).tolist(), strict=True)

@@ -155,7 +155,10 @@ class OnnxDetector(Detector):
         except Exception as error:  # noqa: BLE001  (a wrong reading can fail anywhere)
             if not isinstance(error, ModelError):
                 said = " ".join(str(error).split())[:MOST_SAID].rstrip(".")
-                error = ModelError(f"{self.path.name}, read as {layout.title}, fails: {said}.")
+                error = ModelError(
+                    f"{self.path.name}, read as {layout.title}, fails: {said}. Export it again for"
+                    " pictures of one fixed size, or wrap it in a Python function."
+                )
             self.failures.setdefault(layout.name, error)
             return ()
         finally:
@@ -191,8 +194,12 @@ class OnnxDetector(Detector):
                 f"{self.path.name} takes {shape[0]} pictures at once. Export it for one (batch size"
                 " 1)."
             )
+        matching = candidates if layout is None else LAYOUTS[layout].match
+        found = matching(file)
+        if not found:
+            file = self._measured(file)
+            found = matching(file)
         if layout is not None:
-            found = LAYOUTS[layout].match(file)
             if not found:
                 raise ModelError(
                     f"{self.path.name} is no {LAYOUTS[layout].title}: it has"
@@ -200,14 +207,14 @@ class OnnxDetector(Detector):
                     " for its classes (COCO's, or of --detector-classes)."
                 )
             return found
-        found = candidates(file) or candidates(self._measured(file))
         if not found:
-            raise ModelError(f"{self.path.name} {_refusal(self._measured(file))}")
+            raise ModelError(f"{self.path.name} {_refusal(file)}")
         return self._without_wrong_boxes(found)
 
     def _measured(self, file: Signature) -> Signature:
         """With the sizes of outputs that a file does not state, if it takes one picture alone."""
-        size, is_stated = file.planes(), all(None not in port.shape[1:] for port in file.outputs)
+        size = file.planes()
+        is_stated = all(port.shape and None not in port.shape[1:] for port in file.outputs)
         if size is None or is_stated or len(file.inputs) != 1:
             return file
         try:
@@ -286,12 +293,18 @@ def _described(file: Signature) -> str:
 
 def _refusal(file: Signature) -> str:
     """Why a file has no layout, and what to do."""
+    task = file.metadata.get("task", "detect") if file.is_ultralytics else "detect"
+    if task != "detect":
+        return (
+            f"was exported for the task '{task}'; expected 'detect'. Export a detector, or wrap it"
+            " in a Python function of a picture and name it as module:function."
+        )
     readings = candidates(replace(file, is_nameless=True))
     if nameless := [one for one in readings if len(one.names) <= MOST_CLASSES]:
         fits = " or ".join(f"{one.title} (classes: {len(one.names)})" for one in nameless)
         return (
-            f"has the shapes of {fits}, but class names: {len(file.names or ())}. List all, one a"
-            " line, in a file for --detector-classes."
+            f"has the shapes of {fits}, but the number of class names is {len(file.names or ())}."
+            " List all of them in a file for --detector-classes, one per line."
         )
     known = ", ".join(LAYOUTS)
     return (

@@ -78,6 +78,8 @@ class Signature:
         if self.is_nameless:
             return ("",) * (count or 1)
         if self.names is not None:
+            if count == len(self.names) - 1 and self.names[0] == "":
+                return self.names[1:]  # numbered from 1, without a background
             return self.names if count in (None, len(self.names)) else None
         return NAMES if count is None else BY_COUNT.get(count)
 
@@ -219,8 +221,8 @@ def names_in(metadata: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def _listed_names(text: str) -> list[str] | None:
-    """A list, or a dictionary by number or of numbers, as Python or JSON; or lines or words between
-    semicolons or commas.
+    """A list, or a dictionary by number or of numbers, as Python or JSON; or several lines or words
+    between semicolons or commas. A single word may be the name of a file or of a data set.
     """
     found: Any = None
     for parse in (json.loads, ast.literal_eval):
@@ -232,7 +234,8 @@ def _listed_names(text: str) -> list[str] | None:
     else:
         if not set(text) & set("{}[]()'\""):
             mark = next((mark for mark in "\n;" if mark in text), ",")
-            found = [part.strip() for part in text.split(mark) if part.strip()]
+            parts = [part.strip() for part in text.split(mark) if part.strip()]
+            found = parts if len(parts) > 1 else None
     if isinstance(found, dict):
         found = _by_number(found)
     if isinstance(found, list | tuple) and found and all(isinstance(one, str) for one in found):
@@ -241,7 +244,7 @@ def _listed_names(text: str) -> list[str] | None:
 
 
 def _by_number(found: dict[Any, Any]) -> list[Any] | None:
-    """Numbered from 0 or 1; a number that is left out has no name."""
+    """By their numbers, of which the first is 0 or 1; a number that is left out has no name."""
     if all(type(value) is int for value in found.values()):
         found = {value: key for key, value in found.items()}
     try:
@@ -250,7 +253,7 @@ def _by_number(found: dict[Any, Any]) -> list[Any] | None:
         return None
     if not numbered or min(numbered) not in (0, 1) or max(numbered) > MOST_METADATA:
         return None
-    return [numbered.get(at, "") for at in range(min(numbered), max(numbered) + 1)]
+    return [numbered.get(at, "") for at in range(max(numbered) + 1)]
 
 
 def _numbers(text: str) -> tuple[int, ...]:

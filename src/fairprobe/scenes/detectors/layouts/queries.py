@@ -31,6 +31,7 @@ from fairprobe.scenes.detectors.layouts.base import (
 )
 
 MOST_QUERIES = 1_000  # more rows are a grid of cells
+BOXES = ("box", "det")  # in the name of an output: "pred_boxes" of transformers, "dets" of RF-DETR
 
 
 class Detr(Layout):
@@ -48,23 +49,25 @@ class Detr(Layout):
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
         size, shapes = file.planes(), file.shapes
-        boxes = [shape for shape in shapes if len(shape) == 3 and shape[2] == 4]
-        logits = [shape for shape in shapes if len(shape) == 3 and shape[2] != 4]
+        rows = [at for at, shape in enumerate(shapes) if len(shape) == 3]
+        boxes = [at for at in rows if shapes[at][2] == 4]
+        if len(boxes) > 1:  # as many logits as sides
+            boxes = [at for at in boxes if any(part in file.outputs[at].name for part in BOXES)]
+        logits = [at for at in rows if at not in boxes]
         if size is None or len(file.inputs) > 2 or len(boxes) != 1 or len(logits) != 1:
             return []
-        count = logits[0][2]
-        if count is None or not _are_queries(logits[0]):
+        shape = shapes[logits[0]]
+        if shape[2] is None or not _are_queries(shape):
             return []
-        names = file.classes(count - cls.no_object)
-        return [] if names is None else [cls(*size, names)]
+        names = file.classes(shape[2] - cls.no_object)
+        return [] if names is None else [cls(*size, names, (boxes[0], logits[0]))]
 
     def others(self, size: tuple[int, int]) -> list[Any]:
         del size
         return [np.ones((1, self.height, self.width), dtype=np.int64)]  # every pixel is the picture
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
-        boxes = next(one for one in outputs if one.ndim == 3 and one.shape[2] == 4)[0]
-        logits = next(one for one in outputs if one.ndim == 3 and one.shape[2] != 4)[0]
+        (boxes,), (logits,) = outputs
         return corners(boxes[:, :2], boxes[:, 2:]) * in_pixels(size), self._scores(logits)
 
     def _scores(self, logits: Rows) -> Rows:
