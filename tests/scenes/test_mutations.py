@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -400,10 +401,33 @@ def test_a_car_that_stands_in_two_frames_is_cut_out_once_though_it_looks_a_littl
 
     first, second, moved = frame("a", 50, 1), frame("b", 53, 2), frame("c", 100, 3)
     one, two, three = (cut_out(each, each.instances[0]) for each in (first, second, moved))
-    assert 0.8 < one.thumbnail() @ two.thumbnail() < 0.95
-    assert 0.8 < one.thumbnail() @ three.thumbnail() < 0.95
+    assert 0.8 < one.thumbnail @ two.thumbnail < 0.95
+    assert 0.8 < one.thumbnail @ three.thumbnail < 0.95
     assert len(cutouts_of(GivenScenes([first, second]), ["car"])["car"]) == 1
     assert len(cutouts_of(GivenScenes([first, moved]), ["car"])["car"]) == 2
+
+
+def test_every_cut_out_is_looked_at_once_however_many_scenes_follow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[Cutout] = []
+
+    def counted(found: cached_property[Any]) -> cached_property[Any]:
+        def look(one: Cutout) -> Any:
+            looked_at.append(one)
+            return found.func(one)
+
+        return cached_property(look)
+
+    for name in ("seen", "thumbnail"):
+        look = counted(Cutout.__dict__[name])
+        look.__set_name__(Cutout, name)
+        monkeypatch.setattr(Cutout, name, look)
+    kept = cutouts_of(GivenScenes(tuple(SCENES)), ["person"])["person"]
+    assert len(kept) > 1
+    times = Counter(map(id, looked_at))
+    assert set(times.values()) == {2}
+    assert {id(one) for one in kept} <= times.keys()
 
 
 def test_cut_outs_are_drawn_evenly_whatever_their_size() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,15 @@ class Cutout:
     def width_at(self, height: int) -> int:
         return max(1, round(self.size[1] * height / self.size[0]))
 
+    @cached_property
+    def seen(self) -> Floats:
+        """Its height and width, the middle of its place there, and its mean color."""
+        height, width = self.size
+        left, top = self.corner
+        color = self.image[self.cover >= 128].mean(axis=0)
+        return np.array([height, width, left + width / 2, top + height / 2, *color])
+
+    @cached_property
     def thumbnail(self) -> Floats:
         """Its colors at a small size, centered and scaled; zeros for an object of one color."""
         plain = np.where(self.cover[..., None] >= 128, self.image, self.image.mean(axis=(0, 1)))
@@ -159,6 +169,7 @@ def cutouts_of(
     """
     wanted = {common(label) for label in labels}
     found: dict[str, list[Cutout]] = {label: [] for label in sorted(wanted)}
+    known: dict[str, int] = {}  # how many were compared with one another already
     views = Views.of(scenes)
     for name in scenes.names:
         try:
@@ -175,38 +186,45 @@ def cutouts_of(
                 if is_free or odd <= settings.odd_height:
                     found[label].append(cut_out(scene, instance))
         for label, taken in found.items():
-            found[label] = _different(taken, settings)
+            if len(taken) > known.get(label, 0):
+                found[label] = _different(taken, settings)
+                known[label] = len(found[label])
     return SceneCutouts({label: tuple(taken) for label, taken in found.items()}, views)
 
 
 def _different(cutouts: Sequence[Cutout], settings: CutoutSettings) -> list[Cutout]:
     """The largest of them, each object once."""
-    kept: list[Cutout] = []
-    known = np.zeros((0, 3 * THUMBNAIL**2))
-    for one in sorted(cutouts, key=lambda one: one.size[0], reverse=True):
-        values = one.thumbnail()
-        alike = known @ values
+    ordered = sorted(cutouts, key=lambda one: one.size[0], reverse=True)
+    if not ordered:
+        return []
+    looks = np.array([one.thumbnail for one in ordered])
+    seen = np.array([one.seen for one in ordered])
+    kept: list[int] = []
+    for at in range(len(ordered)):
+        if len(kept) == settings.most:
+            break
+        alike = looks[kept] @ looks[at]
         again = alike >= settings.same
         if settings.same < 1:
-            again |= (alike >= LESS_SAME) & np.array([_is_beside(one, two) for two in kept], bool)
-        if len(kept) < settings.most and not again.any():
-            kept.append(one)
-            known = np.vstack([known, values])
-    return kept
+            again |= (alike >= LESS_SAME) & _are_beside(seen[at], seen[kept])
+        if not again.any():
+            kept.append(at)
+    return [ordered[at] for at in kept]
 
 
-def _is_beside(one: Cutout, other: Cutout) -> bool:
-    """Whether both were seen at about the same place, size and color, as in two frames of a video
-    whose camera stands.
+def _are_beside(one: Floats, others: Floats) -> Mask:
+    """Which others were seen at about the same place, size and color, as in two frames of a video
+    whose camera stands: by `Cutout.seen`.
     """
-    (height, width), (tall, wide) = one.size, other.size
-    middles = [np.add(each.corner, np.array(each.size[::-1]) / 2) for each in (one, other)]
-    colors = [each.image[each.cover >= 128].mean(axis=0) for each in (one, other)]
-    return bool(
-        1 / SAME_SIZE <= height / tall <= SAME_SIZE
-        and np.abs(middles[0] - middles[1]).max() <= SAME_PLACE * max(width, wide)
-        and np.abs(colors[0] - colors[1]).max() <= SAME_COLOR
+    ratio, far = one[0] / others[:, 0], np.abs(others - one)
+    width = np.maximum(one[1], others[:, 1])
+    found: Mask = (
+        (ratio >= 1 / SAME_SIZE)
+        & (ratio <= SAME_SIZE)
+        & (far[:, 2:4].max(axis=1) <= SAME_PLACE * width)
+        & (far[:, 4:].max(axis=1) <= SAME_COLOR)
     )
+    return found
 
 
 def cutouts_in(
