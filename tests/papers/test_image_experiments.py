@@ -516,7 +516,7 @@ def test_options_of_an_experiment_are_known_by_name(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"has no option 'face'\. Did you mean 'faces'"):
         catalogue.experiment("neuronfair-table10", tmp_path, options={"face": "x"})
     with pytest.raises(SettingError, match=r"has no option 'faces'\. It has none"):
-        catalogue.experiment("neuronfair-table4", tmp_path, options={"faces": "x"})
+        catalogue.experiment("neuronfair-table6", tmp_path, options={"faces": "x"})
 
 
 @pytest.mark.usefixtures("small_audits")

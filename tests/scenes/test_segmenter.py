@@ -209,6 +209,9 @@ def test_pictures_that_cannot_be_read_are_reported(
         "broken.jpg cannot be read as a picture and is left out.",
     )
     (tmp_path / "none").mkdir()
+    with pytest.raises(StorageError, match=r"none has no pictures\. Expected files that end in"):
+        SegmentedScenes(tmp_path / "none", models["detr"])
+    (tmp_path / "none" / "broken.jpg").write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"no readable picture in"):
         SegmentedScenes(tmp_path / "none", models["detr"])
 
