@@ -60,9 +60,7 @@ ROOMS = [
 
 def modules() -> list[Path]:
     return sorted(
-        path
-        for path in SOURCE.rglob("*.py")
-        if path.parent != SOURCE or path.stem not in ("__init__", "deprecated")
+        path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem != "__init__"
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fairprobe import metrics
 from fairprobe.documents import ModelSummary, TableDocument, TableMeasurements, from_dict
 from fairprobe.errors import StorageError
 from fairprobe.measure import CONSTANT, Measure, Reading, by, check_description
@@ -142,10 +141,3 @@ def test_a_description_with_gaps_is_refused(changes: dict[str, Any], why: str) -
         check_description(measure(**changes))
     with pytest.raises(TypeError, match="must be a fairprobe"):
         check_description(changes)
-
-
-def test_the_british_name_of_equalized_odds_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="is now equalized_odds"):
-        assert metrics.equalised_odds is metrics.equalized_odds
-    with pytest.raises(AttributeError, match="no attribute 'equalled_odds'"):
-        metrics.equalled_odds  # noqa: B018

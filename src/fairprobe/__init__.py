@@ -14,8 +14,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fairprobe import deprecated
-
 if TYPE_CHECKING:
     from fairprobe import (
         certificates,
@@ -94,6 +92,7 @@ _HOMES = {
     "judge": "judgement",
     "load_model": "models",
     "neuron_bias": "interpret",
+    "repair": "audits",
     "repair_text": "audits.text_repair",
     "save": "audits",
 }
@@ -144,20 +143,13 @@ __all__ = [
 ]
 
 
-deprecated.install()
-
-
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("importlib.metadata").version("fairprobe")
-    if name == "repair":
-        return deprecated.repair
     if name in _ROOMS:
         return import_module(f"fairprobe.{name}")
     if name in _HOMES:
         return getattr(import_module(f"fairprobe.{_HOMES[name]}"), name)
-    if deprecated.new_home(f"fairprobe.{name}"):
-        return import_module(f"fairprobe.{name}")
     raise AttributeError(f"fairprobe has no attribute '{name}'. It has: {', '.join(__all__)}.")
 
 

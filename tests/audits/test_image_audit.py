@@ -382,11 +382,6 @@ def test_an_audit_shows_itself_in_a_line(whole: ImageAudit) -> None:
     assert whole.document.verdict in whole._repr_html_().replace("\xa0", " ")
 
 
-def test_the_old_name_still_works_and_warns() -> None:
-    with pytest.warns(DeprecationWarning, match=r"fairprobe.audits.images.audit_images"):
-        assert fp.images.audit is fp.audit_images
-
-
 # -- detectors whose answer is known ---------------------------------------------------------------
 
 

@@ -872,13 +872,6 @@ def test_the_demo_takes_no_other_annotations(option: str, tmp_path: Path) -> Non
     assert "brings its own pictures and annotations" in " ".join(result.output.split())
 
 
-def test_the_old_name_of_the_audit_warns_and_works() -> None:
-    with pytest.warns(DeprecationWarning, match=r"is now fairprobe\.audits\.scenes\.audit_scenes"):
-        assert fp.scenes.audit is fp.audit_scenes
-    with pytest.raises(AttributeError, match="It has: LAYOUTS, Detection"):
-        fp.scenes.nothing  # noqa: B018
-
-
 def test_names_that_a_spreadsheet_would_take_for_formulas_are_texts_in_the_table_of_tests() -> None:
     hostile = Test(
         scene="=cmd|' /C calc'!A0",

@@ -337,13 +337,6 @@ def test_a_data_set_is_registered_by_its_own_file(monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_the_british_spelling_still_works() -> None:
-    with pytest.warns(DeprecationWarning, match="now called `license`"):
-        assert find("adult").licence == find("adult").license
-    with pytest.warns(DeprecationWarning, match="now called `license`"):
-        assert find("adult").card.licence == find("adult").license
-
-
 def test_the_catalogue_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pytest.fail("a table was read"))
     assert len(catalogue()) == 5

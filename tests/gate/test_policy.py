@@ -174,23 +174,3 @@ def test_a_file_that_is_not_there_or_no_text_is_named(tmp_path: Path) -> None:
 def test_python_is_told_the_same(settings: Any, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         Policy(**settings)
-
-
-def test_the_british_name_of_a_measure_works_with_a_warning(tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning, match="'equalised_odds' is now 'equalized_odds'"):
-        policy = Policy(limits={"equalised_odds": 0.1}, baseline={"equalised_odds": 0.02})
-    assert policy.limits == {"equalized_odds": 0.1}
-    assert policy.margins == {"equalized_odds": 0.02}
-    with pytest.warns(DeprecationWarning, match="equalised_odds"):
-        assert read_policy(written(tmp_path, "[limits]\nequalised_odds = 0.1")).limits == {
-            "equalized_odds": 0.1
-        }
-    with pytest.raises(SettingError, match="equalised_odds is outside of a section"):
-        read_policy(written(tmp_path, "equalised_odds = 0.1"))
-
-
-def test_the_old_name_of_the_result_of_a_gate_warns() -> None:
-    with pytest.warns(DeprecationWarning, match="Verdict is now GateResult"):
-        assert fp.gate.Verdict is fp.gate.GateResult
-    with pytest.raises(AttributeError, match="no attribute 'Judgment'"):
-        fp.gate.Judgment  # noqa: B018

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -21,20 +20,6 @@ from fairprobe.schema.twins import CounterpartKind, Coupling, check_counterparts
 TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is the test part
 
 
-def old_name(old: str, new: str) -> property:
-    """A former name of an attribute, kept for one release."""
-
-    def read(self: object) -> Any:
-        warnings.warn(
-            f"`{old}` is now called `{new}`; the old name will be removed in the next release.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return getattr(self, new)
-
-    return property(read)
-
-
 @dataclass(frozen=True)
 class Card:
     """What people should know about a data set before they use it."""
@@ -44,8 +29,6 @@ class Card:
     source: str
     license: str
     citation: str
-
-    licence = old_name("licence", "license")
 
 
 @dataclass(frozen=True)

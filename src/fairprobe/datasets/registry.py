@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pandas as pd
 
-from fairprobe.datasets.base import Card, Dataset, old_name
+from fairprobe.datasets.base import Card, Dataset
 from fairprobe.errors import SettingError, StorageError, suggest
 
 Loader = TypeVar("Loader", bound=Callable[..., Dataset])
@@ -69,8 +69,6 @@ class Entry:
     def license(self) -> str:
         return self.card.license
 
-    licence = old_name("licence", "license")
-
     @property
     def source(self) -> str:
         return self.card.source
@@ -101,8 +99,7 @@ class Entry:
             "packaged",
             "available",
         ]
-        plain = {name: getattr(self, name) for name in names}
-        return plain | {"licence": self.license}  # its former name, for one release
+        return {name: getattr(self, name) for name in names}
 
 
 def catalogue() -> list[Entry]:

@@ -2,9 +2,6 @@
 line, Python and pytest.
 """
 
-import warnings
-from typing import Any
-
 from fairprobe.gate.evaluate import baseline_of, check
 from fairprobe.gate.junit import junit
 from fairprobe.gate.markdown import markdown
@@ -26,15 +23,3 @@ __all__ = [
     "sampler_of",
     "sarif",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Verdict":
-        warnings.warn(
-            "fairprobe.gate.Verdict is now GateResult. The old name will be removed in the next"
-            " release.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return GateResult
-    raise AttributeError(f"fairprobe.gate has no attribute '{name}'.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -19,7 +18,6 @@ from fairprobe.metrics import MEASURES
 
 __all__ = ["Policy", "Uncertain", "read_policy"]
 
-OLD_NAMES = {"equalised_odds": "equalized_odds"}
 RUN = "run"  # the key of [baseline] that is not a measure
 EXPECTED = {
     "limits": "a table of measures and numbers",
@@ -48,8 +46,8 @@ class Policy:
     def __post_init__(self) -> None:
         where = f"{self.path}: " if self.path else "Policy: "
         valid = _validated({name: getattr(self, name) for name in EXPECTED}, where)
-        object.__setattr__(self, "limits", _renamed(valid.limits))
-        object.__setattr__(self, "baseline", _renamed(valid.baseline))
+        object.__setattr__(self, "limits", valid.limits)
+        object.__setattr__(self, "baseline", valid.baseline)
         if not isinstance(self.baseline.get(RUN, ""), str):
             raise SettingError(
                 f"{where}baseline.{RUN} must be the folder of a run; it is {self.baseline[RUN]!r}."
@@ -93,7 +91,7 @@ def read_policy(path: Path | str) -> Policy:
         why = str(error).partition("\n")[0]
         raise SettingError(f"The policy {place} is not valid TOML: {why}.") from error
     for key in body:
-        if key in MEASURES or key in OLD_NAMES:
+        if key in MEASURES:
             raise SettingError(
                 f"{place}: {key} is outside of a section. Put it below the line [limits]."
             )
@@ -120,19 +118,6 @@ def _plain(value: Any) -> Any:
     if not isinstance(value, Real) or isinstance(value, bool):
         return value
     return int(value) if isinstance(value, Integral) else float(value)
-
-
-def _renamed(given: dict[str, Any]) -> dict[str, Any]:
-    """The measures by their names of today."""
-    for old, new in OLD_NAMES.items():
-        if old in given:
-            warnings.warn(
-                f"The measure '{old}' is now '{new}'. The old name will be removed in the next"
-                " release.",
-                DeprecationWarning,
-                stacklevel=4,
-            )
-    return {OLD_NAMES.get(name, name): value for name, value in given.items()}
 
 
 def _check_numbers(given: Mapping[str, Any], where: str, known: Iterable[str]) -> None:

@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fairprobe.gate.policy import OLD_NAMES
 from fairprobe.gate.ruling import GateResult, Ruling
 from fairprobe.gate.words import limit
 from fairprobe.metrics import MEASURES
@@ -104,12 +103,9 @@ def _text(policy: str | None) -> str:
 def _line(ruling: Ruling, policy: str) -> int:
     """Where the policy sets this limit; its first line if it is not found."""
     wanted, section = "baseline" if ruling.is_change else "limits", ""
-    names = "|".join(
-        [ruling.measure, *(old for old in OLD_NAMES if OLD_NAMES[old] == ruling.measure)]
-    )
     for number, line in enumerate(policy.splitlines(), start=1):
         if header := re.match(r"\s*\[\s*(\w+)\s*\]", line):
             section = header[1]
-        elif section == wanted and re.match(rf"\s*[\"']?({names})[\"']?\s*=", line):
+        elif section == wanted and re.match(rf"\s*[\"']?{ruling.measure}[\"']?\s*=", line):
             return number
     return 1

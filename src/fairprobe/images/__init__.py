@@ -5,7 +5,6 @@ together.
 
 from __future__ import annotations
 
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,23 +13,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Detector", "own_detector", "small_detector", "trunk_detector"]
 
-# Names that moved to fairprobe.audits.images; they work for one release.
-_MOVED = {"ImageAudit": "ImageAudit", "audit": "audit_images"}
-
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used."""
     if name in __all__:
         return getattr(import_module("fairprobe.images.detector"), name)
-    if name in _MOVED:
-        new = f"fairprobe.audits.images.{_MOVED[name]}"
-        warnings.warn(
-            f"fairprobe.images.{name} is now {new}. The old name will be removed in the next"
-            " release.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return getattr(import_module("fairprobe.audits.images"), _MOVED[name])
     raise AttributeError(
         f"fairprobe.images has no attribute '{name}'. It has: {', '.join(__all__)}."
     )

@@ -1,8 +1,5 @@
 """Numbers about findings, networks and people: pure functions, and how each is described."""
 
-import warnings
-from typing import Any
-
 from fairprobe import catalogue
 from fairprobe.catalogue import Catalogue
 from fairprobe.measure import Answers, Measure, Reading
@@ -97,15 +94,3 @@ __all__ = [
 ]
 
 MEASURES: Catalogue[Measure] = catalogue.MEASURES
-
-
-def __getattr__(name: str) -> Any:
-    if name == "equalised_odds":
-        warnings.warn(
-            "fairprobe.metrics.equalised_odds is now equalized_odds. The old name will be removed"
-            " in the next release.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return equalized_odds
-    raise AttributeError(f"fairprobe.metrics has no attribute '{name}'.")

@@ -5,7 +5,6 @@ Everything is imported when first used: a process that only makes pictures does 
 
 from __future__ import annotations
 
-import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ _HOMES = {
     "open_scenes": "scenes.sources",
     "sample_scenes": "scenes.scene",
 }
-_MOVED = {"audit": "audit_scenes", "SceneAudit": "SceneAudit"}
 
 __all__ = [
     "LAYOUTS",
@@ -47,14 +45,6 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(f"fairprobe.{_HOMES[name]}"), name)
-    if name in _MOVED:
-        warnings.warn(
-            f"fairprobe.scenes.{name} is now fairprobe.audits.scenes.{_MOVED[name]}. The old name"
-            " will be removed in the next release.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return getattr(import_module("fairprobe.audits.scenes"), _MOVED[name])
     raise AttributeError(
         f"fairprobe.scenes has no attribute '{name}'. It has: {', '.join(__all__)}."
     )
