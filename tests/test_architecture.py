@@ -133,7 +133,7 @@ def test_public_names_are_these() -> None:
     functions = (
         "audit audit_images audit_scenes audit_scores audit_text certify check judge load_model"
         " neuron_bias"
-        " repair repair_text save"
+        " repair save"
     )
     rooms = (
         "certificates datasets errors gate images interpret metrics networks repairs scenes search"

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from fairprobe.audits.scenes import audit_scenes
     from fairprobe.audits.scores import audit_scores
     from fairprobe.audits.text import audit_text
-    from fairprobe.audits.text_repair import repair_text
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
@@ -93,7 +92,6 @@ _HOMES = {
     "load_model": "models",
     "neuron_bias": "interpret",
     "repair": "audits",
-    "repair_text": "audits.text_repair",
     "save": "audits",
 }
 
@@ -134,7 +132,6 @@ __all__ = [
     "networks",
     "neuron_bias",
     "repair",
-    "repair_text",
     "repairs",
     "save",
     "scenes",

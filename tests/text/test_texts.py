@@ -31,11 +31,11 @@ def test_all_kinds_of_files_give_the_same_texts(tmp_path: Path, name: str, conte
     assert [each.text for each in open_texts(packed)] == ["one", "two"]
 
 
-def test_clusters_and_labels_are_columns(tmp_path: Path) -> None:
+def test_clusters_are_a_column(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("comment,t,y\none,a,1\ntwo,b,0\n")
-    found = open_texts(path, column="comment", cluster="t", label="y")
-    assert found == [Text("one", 0, "a", "1"), Text("two", 1, "b", "0")]
+    path.write_text("comment,t\none,a\ntwo,b\n")
+    found = open_texts(path, column="comment", cluster="t")
+    assert found == [Text("one", 0, "a"), Text("two", 1, "b")]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ those of another, beside the same exchange within a group.
     the excess and its interval             `excess`, `statistics/clusters.py`
     activation differences by layer         `inside`
     the search among context words          `search`
-    repair of a network                     `lessons`, `proof`; see `audits/text_repair.py`
 """
 
 from __future__ import annotations
@@ -28,15 +27,12 @@ from fairprobe.documents import TextDocument
 from fairprobe.errors import DataError, SettingError
 from fairprobe.escapes import spreadsheet_cell
 from fairprobe.models.formats.text_fluency import Fluency, open_fluency
-from fairprobe.models.formats.text_network import save_network
 from fairprobe.models.text import TextModel, TextSource, load_text_model
-from fairprobe.runs import MODEL, REFUSED
 from fairprobe.storage import write_text
 from fairprobe.text.excess import Answers, Observations, sides
 from fairprobe.text.exchange import PER_GROUP, Plan, plan
 from fairprobe.text.inside import Inside, biased_neurons, look_inside
 from fairprobe.text.lexicon import Lexicon, open_lexicon
-from fairprobe.text.proof import TextProof
 from fairprobe.text.search import Guide, Searcher, SearchResult
 from fairprobe.text.texts import Slots, Text, TextsSource, expand, open_texts, read_slots
 from fairprobe.text.vocabulary import Vocabulary
@@ -58,7 +54,6 @@ class TextAudit(AuditResult[TextDocument]):
     inside: Inside | None
     searches: list[SearchResult]
     content: TextDocument
-    repair: TextProof | None = None
 
     @property
     def document(self) -> TextDocument:
@@ -70,13 +65,8 @@ class TextAudit(AuditResult[TextDocument]):
         return self.content.stopped
 
     def files(self) -> dict[str, Write]:
-        """All exchanges one by one; a repaired network, in the format it came in."""
-        files: dict[str, Write] = {"exchanges.csv": lambda path: write_text(path, _table(self))}
-        if self.repair is not None:
-            texts = [each.text for each in self.plan.texts]
-            where = MODEL if self.repair.accepted else REFUSED
-            files[where] = lambda path: save_network(self.model, path, texts)
-        return files
+        """All exchanges one by one."""
+        return {"exchanges.csv": lambda path: write_text(path, _table(self))}
 
 
 @dataclass(frozen=True)
@@ -102,7 +92,6 @@ def audit_text(
     *,
     column: str | None = None,
     cluster: str | None = None,
-    label: str | None = None,
     slots: Slots | Path | str | None = None,
     classes: Sequence[str] | None = None,
     limit: int | None = TEXTS,
@@ -136,7 +125,7 @@ def audit_text(
     lexicon = open_lexicon(sensitive)
     rng = np.random.default_rng(seed)
     with stages.stage("Reading the texts"):
-        found = open_texts(texts, column=column, cluster=cluster, label=label)
+        found = open_texts(texts, column=column, cluster=cluster)
         every = expanded(found, lexicon, slots, rng)
         exchanges = plan(every, lexicon, rng=rng, per_group=per_group, limit=limit)
     _require_exchanges(exchanges, lexicon, len(found))

@@ -33,7 +33,6 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     listings,
     names,
     repair,
-    repair_text,
     scenes,
     serve,
     surveys,

@@ -321,13 +321,8 @@ def _write(
 ) -> TableDocument | ScoresDocument:
     """Repair the model of a run, write the new run into a folder, and return its document."""
     from fairprobe.audits import RunFolder, repair_run
-    from fairprobe.documents import TextDocument, read_repairable_run, read_run
+    from fairprobe.documents import read_repairable_run
 
-    if isinstance(read_run(run), TextDocument):
-        raise SettingError(
-            f"{run} is an audit of texts. Repair a text network from its texts: fairprobe"
-            " repair-text TEXTS --model MODEL --sensitive WORDS."
-        )
     read_repairable_run(run)  # refuse what is not a run before anything is made
     with RunFolder(folder, **options) as staged, progress(show=show) as on_stage:
         done: Any = repair_run(

@@ -47,7 +47,7 @@ class TextOptions:
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """As `audit_text` and `repair_text` take them."""
+        """Return the arguments of `audit_text`."""
         return {
             "model": self.model,
             "sensitive": self.sensitive,
@@ -58,7 +58,7 @@ class TextOptions:
             "target": self.target,
         }
 
-    def folder(self, texts: Path, more: str = "") -> Path:
-        """Where the run is written if nobody says."""
-        name = f"{texts.name.split('.')[0] or 'texts'}-{Path(self.sensitive).stem}{more}"
+    def folder(self, texts: Path) -> Path:
+        """Return the default run folder."""
+        name = f"{texts.name.split('.')[0] or 'texts'}-{Path(self.sensitive).stem}"
         return Path("runs") / name.replace("/", "-").replace("\\", "-")

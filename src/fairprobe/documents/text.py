@@ -10,7 +10,6 @@ from fairprobe.documents.base import (
     Count,
     Document,
     Number,
-    RateDocument,
     Seconds,
     Settings,
     Share,
@@ -171,71 +170,6 @@ class TextSearch(Document, frozen=True, kw_only=True):
             raise ValueError(f"{self.seeds_hit} seeds hit with {self.findings} findings")
 
 
-class TextState(Document, frozen=True, kw_only=True):
-    """One network on the texts held out."""
-
-    accuracy: RateDocument
-    flips: ExcessDocument
-    gaps: ExcessDocument
-
-
-class TextSpread(Document, frozen=True, kw_only=True):
-    """A number's mean over the seeds, and its smallest and largest value."""
-
-    mean: Number
-    least: Number
-    most: Number
-
-    def __post_init__(self) -> None:
-        if not -1 <= self.least <= self.most <= 1:
-            raise ValueError(f"numbers of seeds from {self.least} to {self.most}")
-
-
-class TextComparison(Document, frozen=True, kw_only=True):
-    """Networks trained on without the repair beside repaired ones. `low` to `high`: how much lower
-    the number of the repaired ones is, by two one-sided bounds.
-    """
-
-    what: str
-    control: TextSpread
-    repaired: TextSpread
-    low: Number
-    high: Number
-
-
-class TextRepairDocument(Document, frozen=True, kw_only=True):
-    """What a repair of a text network did: the verdict over `seeds`, and the given network, that
-    trained on without the repair, and the delivered one, on the texts held out.
-    """
-
-    name: str
-    title: str
-    strength: Number
-    strength_means: str
-    settings: Settings
-    outcome: Literal["accepted", "refused", "undecided"]
-    accepted: bool
-    forced: bool
-    reasons: list[str]
-    doubts: list[str]
-    confidence: Share
-    min_help: Share
-    max_accuracy_drop: Share
-    seeds: list[int]
-    delivered: int
-    comparisons: list[TextComparison]
-    before: TextState
-    control: TextState
-    after: TextState
-    learned: Count
-    held_out: Count
-    own_labels: bool
-
-    def __post_init__(self) -> None:
-        if self.delivered not in self.seeds:
-            raise ValueError(f"the seed {self.delivered} is delivered, but was not trained")
-
-
 class TextModelDocument(Document, frozen=True, kw_only=True):
     """The model: what it is called, of which kind, and its classes."""
 
@@ -300,7 +234,6 @@ class TextDocument(Document, frozen=True, kw_only=True):
     sentences: list[str]
     pairs: list[TextPair]
     found: list[TextPair]
-    repair: TextRepairDocument | None = None
 
     def __post_init__(self) -> None:
         classes = len(self.model.classes)

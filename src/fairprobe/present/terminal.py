@@ -16,7 +16,7 @@ from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.text import TextDocument
-from fairprobe.present import names_page, text_repair
+from fairprobe.present import names_page
 from fairprobe.present.image_tables import repair_table, searches_table
 from fairprobe.present.scenes_terminal import scenes_summary
 from fairprobe.present.score_summary import scores_summary
@@ -47,7 +47,7 @@ def summary(document: RunDocument) -> RenderableType:
 def _of_texts(document: TextDocument) -> RenderableType:
     sentences = [
         Text(sentence, no_wrap=True, overflow="ignore")
-        for sentence in (*_of_repair(document), document.verdict, *document.sentences)
+        for sentence in (document.verdict, *document.sentences)
     ]
     tables = [each.terminal() for each in summary_tables(document)]
     return Group(*sentences, *(part for table in tables for part in (Text(), table)))
@@ -59,10 +59,6 @@ def _of_names(document: NamesDocument) -> RenderableType:
         for sentence in (document.verdict, *document.sentences)
     ]
     return Group(*sentences, Text(), names_page.groups_table(document).terminal())
-
-
-def _of_repair(document: TextDocument) -> list[str]:
-    return [] if document.repair is None else text_repair.said(document.repair)
 
 
 def datasets_table(entries: Sequence[Entry]) -> RenderableType:

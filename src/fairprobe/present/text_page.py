@@ -9,7 +9,6 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from fairprobe.documents.text import ExcessDocument, SideDocument, TextDocument
-from fairprobe.present import text_repair
 from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment_plots import Bar, Group, bar_figure, bar_names
 from fairprobe.present.formats import (
@@ -63,7 +62,6 @@ def page(document: TextDocument) -> dict[str, Any]:
         "curves_legend": CURVES,
         "layer_table": layer_table(document),
         "search_table": search_table(document),
-        "say_repair": text_repair,
         "sentences": [one for one in document.sentences if one != document.stopped],
         "settings": in_words(document.settings),
         "in_words": in_words,
@@ -275,14 +273,5 @@ def marked(side: SideDocument) -> Markup:
 
 def summary_tables(document: TextDocument) -> list[Table]:
     """What the terminal shows below the verdict."""
-    repaired = document.repair
-    before = (
-        ()
-        if repaired is None
-        else tuple(
-            table(repaired) for table in (text_repair.over_seeds, text_repair.before_and_after)
-        )
-    )
-    every = (*before, pair_table(document), group_table(document))
-    more = (layer_table(document), search_table(document))
-    return [each for each in (*every, *more) if each is not None and each.rows]
+    tables = (pair_table, group_table, layer_table, search_table)
+    return [table for write in tables if (table := write(document)) is not None and table.rows]

@@ -25,7 +25,7 @@ HELD_OUT, PLAUSIBLE, POSSIBLE, ACCURACY = (
 class Answers:
     """What one network says. `labels` (N,): the classes of the people held out; `affected`,
     `plausible`, `alone`, `others`: who is discriminated against, of those who have a counterpart.
-    Of texts, `affected` is the excess of each cluster over its control. Of amounts, `errors` (N,)
+    Of amounts, `errors` (N,)
     are in the place of labels: how far off the answers are, 1 being the mean error of somebody who
     always says the mean.
     """
@@ -107,15 +107,14 @@ class Pairs:
         trials: Sequence[Trial],
         read: Callable[[Answers], Mask | Floats],
         than: str = "the network trained again",
-        clusters: Ints | None = None,
     ) -> None:
-        self.what, self.by, self.than, self._clusters = what, by, than, clusters
+        self.what, self.by, self.than = what, by, than
         self.control = np.array([read(trial.control) for trial in trials], dtype=float)
         self.repaired = np.array([read(trial.repaired) for trial in trials], dtype=float)
 
     def lower(self, margin: float) -> Difference:
         """How much lower the repaired share is than the control's less a margin."""
-        return paired_difference((1 - margin) * self.control - self.repaired, self._clusters)
+        return paired_difference((1 - margin) * self.control - self.repaired)
 
     def is_worse(self, factor: float, confidence: float) -> bool:
         """Whether more people are affected than with the control, beyond noise and by more than
@@ -179,7 +178,6 @@ def populations(
     trials: Sequence[Trial],
     names: str,
     than: str = "the network trained again",
-    held_out: str = HELD_OUT,
 ) -> list[Pairs]:
     """Who is to be helped: people held out, and plausible people where there are any. A network
     that gives everybody the same answer helps nobody: it counts like its control.
@@ -188,7 +186,7 @@ def populations(
         trial if not trial.repaired.is_constant else replace(trial, repaired=trial.control)
         for trial in trials
     ]
-    found = [Pairs(held_out, names, living, lambda answers: answers.affected, than)]
+    found = [Pairs(HELD_OUT, names, living, lambda answers: answers.affected, than)]
     if all(each.control.plausible is not None for each in living):
         found.append(Pairs(PLAUSIBLE, names, living, _plausible, than))
     return [each for each in found if each.control.size]

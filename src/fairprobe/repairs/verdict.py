@@ -91,13 +91,10 @@ def decide(
     *,
     look: int = 1,
     groups: Sequence[SubgroupChange] = (),
-    held_out: str = HELD_OUT,
-    clusters: Ints | None = None,
 ) -> Decision:
     """The decision after this look; `truth` (N,) are the true classes of the people held out,
     `groups` what happened to subgroups of them. Pairs whose control gives everybody the same answer
-    say nothing and are left out. `held_out` is what sentences call the people, `clusters` (N,)
-    which of them belong together.
+    say nothing and are left out.
     """
     able = [trial for trial in trials if not trial.control.is_constant]
     names, confidence = " and ".join(sensitive), confidence_at_look(CONFIDENCE, look)
@@ -114,7 +111,7 @@ def decide(
             " compare the repair with."
         )
         return Decision(tuple(reasons), tuple(doubts), (), confidence)
-    cost = Pairs(ACCURACY, "", able, lambda answers: answers.right(truth), clusters=clusters)
+    cost = Pairs(ACCURACY, "", able, lambda answers: answers.right(truth))
     table.append(cost.comparison(confidence))
     drop = cost.lower(0.0)
     if drop.mean > limits.max_accuracy_drop + ROUNDING:
@@ -126,10 +123,10 @@ def decide(
             reasons.append(f"The repair costs {said}.")
         else:
             doubts.append(f"The repair costs about {said}. It may be chance.")
-    judged = populations(able, names, held_out=held_out)
+    judged = populations(able, names)
     if not judged:
         doubts.append(
-            f"None of the {held_out} has a counterpart by {names}, so nobody can be helped."
+            f"None of the {HELD_OUT} has a counterpart by {names}, so nobody can be helped."
         )
     for population in judged:
         table.append(population.comparison(confidence))
@@ -156,8 +153,6 @@ def delivered_objections(
     *,
     look: int = 1,
     groups: Sequence[SubgroupChange] = (),
-    held_out: str = HELD_OUT,
-    clusters: Ints | None = None,
 ) -> tuple[str, ...]:
     """What speaks against the one network that is delivered, compared with the given one. The noise
     is that of the people.
@@ -167,7 +162,7 @@ def delivered_objections(
         return (DEAD,)
     reasons = [tied(delivered.ties)] if delivered.ties > MOST_TIES else []
     pair = [Trial(0, given, delivered)]
-    cost = Pairs(ACCURACY, "", pair, lambda answers: answers.right(truth), clusters=clusters)
+    cost = Pairs(ACCURACY, "", pair, lambda answers: answers.right(truth))
     drop = cost.lower(0.0)
     if drop.low(confidence) > 0 and drop.mean > limits.max_accuracy_drop + ROUNDING:
         reasons.append(
@@ -177,7 +172,7 @@ def delivered_objections(
     reasons += [
         f"The delivered network discriminates more by {names} than the given one:"
         f" {population.shares}."
-        for population in populations(pair, names, than="the given one", held_out=held_out)
+        for population in populations(pair, names, than="the given one")
         if population.is_worse(limits.max_harm, confidence) and not given.is_constant
     ]
     for pairs in alone(pair, than="the given one"):

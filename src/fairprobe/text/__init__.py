@@ -1,5 +1,5 @@
-"""Texts: counterparts of sentences, what they change beside same-group exchanges, the search for
-more of them, and the repair of text networks.
+"""Texts: counterparts of sentences, how much more they change than same-group exchanges, and the
+search for more of them.
 
 >>> import fairprobe as fp
 >>> audit = fp.text.audit("comments.csv", classify, "orientation", column="comment")
@@ -22,14 +22,11 @@ __all__ = [
     "load_text_model",
     "open_lexicon",
     "open_texts",
-    "repair",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """`audit` and `repair` are orchestrations, which stand to the right of this room."""
+    """Import `audit` when it is used: it stands to the right of this room."""
     if name == "audit":
         return import_module("fairprobe.audits.text").audit_text
-    if name == "repair":
-        return import_module("fairprobe.audits.text_repair").repair_text
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -35,13 +35,12 @@ MOST = 5_000_000  # texts of a file
 @dataclass(frozen=True)
 class Text:
     """A text, the number of its row, and its template or whatever else it shares with others that
-    are not independent of it. `label` is its true class, where the file has one.
+    are not independent of it.
     """
 
     text: str
     row: int
     cluster: str = ""
-    label: str = ""
 
 
 def open_texts(
@@ -49,13 +48,12 @@ def open_texts(
     *,
     column: str | None = None,
     cluster: str | None = None,
-    label: str | None = None,
 ) -> list[Text]:
     """The texts of a file, or those given; empty ones are left out. `cluster` names the column that
-    tells which texts belong together, `label` that of the true class.
+    tells which texts belong together.
     """
     if isinstance(source, Path | str):
-        texts = list(itertools.islice(_read(Path(source), column, cluster, label), MOST))
+        texts = list(itertools.islice(_read(Path(source), column, cluster), MOST))
         where = str(source)
     else:
         texts = [
@@ -74,7 +72,7 @@ def open_texts(
     return texts
 
 
-def _read(path: Path, column: str | None, cluster: str | None, label: str | None) -> Iterator[Text]:
+def _read(path: Path, column: str | None, cluster: str | None) -> Iterator[Text]:
     name = path.name.lower().removesuffix(".gz")
     try:
         with _opened(path) as file:
@@ -82,14 +80,14 @@ def _read(path: Path, column: str | None, cluster: str | None, label: str | None
                 rows: Iterable[tuple[int, Mapping[str, Any]]] = _table(file, path, name)
             elif name.endswith((".jsonl", ".ndjson")):
                 rows = _json_lines(file, path)
-            elif column or cluster or label:
+            elif column or cluster:
                 raise SettingError(
                     f"{path} is read as plain lines, which have no columns. Leave the column out,"
                     " or give a .csv or .jsonl file."
                 )
             else:
                 rows = ((row, {"text": line.rstrip("\r\n")}) for row, line in enumerate(file))
-            yield from _picked(rows, path, column, cluster, label)
+            yield from _picked(rows, path, column, cluster)
     except FileNotFoundError as error:
         raise DataError(f"There is no file {path}. Name a file of texts.") from error
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
@@ -135,11 +133,10 @@ def _picked(
     path: Path,
     column: str | None,
     cluster: str | None,
-    label: str | None,
 ) -> Iterator[Text]:
     for row, body in rows:
         column = column or _likely(body, path)
-        for wanted in filter(None, (column, cluster, label)):
+        for wanted in filter(None, (column, cluster)):
             if wanted not in body:
                 known = [str(name) for name in body if name is not None]
                 raise DataError(
@@ -147,12 +144,7 @@ def _picked(
                 )
         text = body[column]
         if text is not None:
-            yield Text(
-                str(text),
-                row,
-                "" if cluster is None else str(body[cluster]),
-                "" if label is None else str(body[label]),
-            )
+            yield Text(str(text), row, "" if cluster is None else str(body[cluster]))
 
 
 def _likely(body: Mapping[str, Any], path: Path) -> str:
@@ -212,7 +204,7 @@ def expand(
             filled = each.text
             for name, word in chosen.items():
                 filled = filled.replace(f"{{{name}}}", word)
-            found.append(Text(filled, each.row, each.cluster or each.text, each.label))
+            found.append(Text(filled, each.row, each.cluster or each.text))
     return found
 
 

@@ -4,14 +4,11 @@
 
 from __future__ import annotations
 
-import copy
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -27,9 +24,6 @@ LONGEST = 512  # tokens of a text, unless the tokenizer knows better
 SMALLEST = 1e-7  # probability whose logarithm is taken
 BATCH = 64
 TRANSFORMERS = "transformers folder"
-BESIDE = (".json", ".txt", ".model", ".jinja")  # files of a tokenizer and settings
-WEIGHTS = "model.safetensors"
-SAME = 1e-4  # in probability
 
 
 def network_model(
@@ -70,20 +64,6 @@ def network_model(
         batch=BATCH,
         network=network,
         origin=origin,
-    )
-
-
-def with_module(model: TextModel, module: nn.Module) -> TextModel:
-    """The same model with other weights: a module of the same kind as that of its network."""
-    assert model.network is not None
-    return network_model(
-        module,
-        model.network.encode,
-        name=model.name,
-        kind=model.kind,
-        classes=model.classes,
-        origin=model.origin,
-        logits=model.network.logits,
     )
 
 
@@ -223,40 +203,3 @@ def _choose(
         return found
 
     return all_of_them, names
-
-
-# -- writing ---------------------------------------------------------------------------------------
-
-
-def save_network(model: TextModel, folder: Path, texts: Sequence[str]) -> None:
-    """Write a network into a new folder in the format it came in: a transformers folder with its
-    tokenizer, or the weights of a torch module as model.safetensors. It is opened again and must
-    answer these texts as the network does.
-    """
-    from safetensors.torch import load_model, save_model
-
-    assert model.network is not None
-    module = model.network.module
-    folder.mkdir(parents=True, exist_ok=True)
-    if model.kind == TRANSFORMERS and model.origin is not None:
-        for path in sorted(Path(model.origin).iterdir()):
-            if path.suffix in BESIDE and path.is_file() and not path.name.endswith(".index.json"):
-                shutil.copyfile(path, folder / path.name)
-        module.save_pretrained(str(folder))  # type: ignore[operator]
-        again, tokenize = open_folder(folder)
-        found = network_model(again, tokenize, name=model.name, logits=model.network.logits)
-    else:
-        save_model(module, str(folder / WEIGHTS))
-        empty = copy.deepcopy(module)
-        with torch.no_grad():
-            for each in empty.parameters():
-                each.zero_()
-        load_model(empty, str(folder / WEIGHTS))
-        found = with_module(model, empty)
-    apart = np.abs(found.probabilities(texts) - model.probabilities(texts)).max(initial=0.0)
-    if not apart <= SAME:
-        raise ModelError(
-            f"The network was written to {folder} and opened again, and its answers differ by up to"
-            f" {apart:.2g} from those of the network. It is not delivered; your files are"
-            " unchanged."
-        )
