@@ -20,7 +20,7 @@ import torch
 from benchmarks.text import SPLITS, TEMPLATES, same_group_names
 from fairprobe.arrays import Floats
 from fairprobe.audits.names import NamesExperiment, names_experiment
-from fairprobe.datasets.resumes import resumes
+from fairprobe.language.resumes import resumes
 from fairprobe.models.formats.chat import Chat
 from fairprobe.models.formats.chat_models import ChatText
 from fairprobe.models.formats.chat_prompt import Answers, Example, Limits, Prompt

@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fairprobe.language.excess import Answers, Excess, Observations, sides
+from fairprobe.language.exchange import plan
+from fairprobe.language.lexicon import Entry, Lexicon, open_lexicon
+from fairprobe.language.places import Finder
+from fairprobe.language.texts import Text, expand
 from fairprobe.models.text import TextModel, load_text_model
-from fairprobe.text.excess import Answers, Excess, Observations, sides
-from fairprobe.text.exchange import plan
-from fairprobe.text.lexicon import Entry, Lexicon, open_lexicon
-from fairprobe.text.places import Finder
-from fairprobe.text.texts import Text, expand
 
 DATA = Path(os.environ.get("FAIRPROBE_ASSETS", "assets")) / "text"
 TOKENS, KNOWN = 100, 20_000

@@ -22,13 +22,13 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.text import DATA, toxic, tweets
+from fairprobe.language.exchange import plan
+from fairprobe.language.inside import Inside, biased_neurons, look_inside
+from fairprobe.language.lexicon import Lexicon, open_lexicon
+from fairprobe.language.search import Guide, Searcher
+from fairprobe.language.texts import Text
+from fairprobe.language.vocabulary import TOKEN, Vocabulary
 from fairprobe.models.text import TextModel, load_text_model
-from fairprobe.text.exchange import plan
-from fairprobe.text.inside import Inside, biased_neurons, look_inside
-from fairprobe.text.lexicon import Lexicon, open_lexicon
-from fairprobe.text.search import Guide, Searcher
-from fairprobe.text.texts import Text
-from fairprobe.text.vocabulary import TOKEN, Vocabulary
 
 SEEDS, TOKENS, KNOWN, LONGEST = 60, 40, 8000, 200
 GUIDES: tuple[Guide, ...] = ("margin", "random")

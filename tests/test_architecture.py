@@ -45,7 +45,7 @@ ROOMS = [
     "certificates",
     "images",
     "scenes",
-    "text",
+    "language",
     "runs",
     "present",
     "gate",
@@ -136,8 +136,8 @@ def test_public_names_are_these() -> None:
         " repair save"
     )
     rooms = (
-        "certificates datasets errors gate images interpret metrics networks repairs scenes search"
-        " text"
+        "certificates datasets errors gate images interpret language metrics networks repairs"
+        " scenes search"
     )
     assert set(fairprobe.__all__) == {
         *things.split(),

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
         gate,
         images,
         interpret,
+        language,
         metrics,
         networks,
         repairs,
         scenes,
         search,
-        text,
     )
     from fairprobe.audits import Audit, audit, repair, save
     from fairprobe.audits.certify import Certificate, certify
@@ -57,12 +57,12 @@ _ROOMS = (
     "gate",
     "images",
     "interpret",
+    "language",
     "metrics",
     "networks",
     "repairs",
     "scenes",
     "search",
-    "text",
 )
 _HOMES = {
     "Attribute": "schema",
@@ -127,6 +127,7 @@ __all__ = [
     "images",
     "interpret",
     "judge",
+    "language",
     "load_model",
     "metrics",
     "networks",
@@ -136,7 +137,6 @@ __all__ = [
     "save",
     "scenes",
     "search",
-    "text",
 ]
 
 

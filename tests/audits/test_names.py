@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 from fairprobe.arrays import Floats
 from fairprobe.audits.names import names_experiment
 from fairprobe.cli import app
-from fairprobe.datasets.resumes import name_set, name_sets, resumes
 from fairprobe.errors import DataError, SettingError
+from fairprobe.language.resumes import name_set, name_sets, resumes
 from fairprobe.statistics.crossed import crossed, permutation_p
 from tests.chat_servers import answering, question
 

@@ -118,8 +118,8 @@ def test_an_interrupt_keeps_the_texts_that_were_answered() -> None:
             raise KeyboardInterrupt
         return harsh(texts)
 
-    model = fp.text.TextModel(slow, batch=16)
-    from fairprobe.text import excess
+    model = fp.language.TextModel(slow, batch=16)
+    from fairprobe.language import excess
 
     before, excess.AT_ONCE = excess.AT_ONCE, 32
     try:
@@ -200,7 +200,7 @@ def test_a_network_is_seen_inside_and_searched() -> None:
 def test_a_network_that_ignores_the_groups_has_no_finding() -> None:
     module = Reading()
     with torch.no_grad():
-        for _, _, term in fp.text.open_lexicon("orientation").terms():
+        for _, _, term in fp.language.open_lexicon("orientation").terms():
             if term.word in WORDS:
                 module.embedding.weight[WORDS.index(term.word) + 1] = module.embedding.weight[0]
     audit = audit_text(TEXTS, lambda: (module, tokenize), "orientation", search=4, bigrams=False)
@@ -215,7 +215,7 @@ def test_a_language_model_keeps_the_search_to_fluent_texts() -> None:
 
     def less_fluent(judge: Fluency | None) -> int:
         """How many findings are about a disliked job that their seed is not about."""
-        model = fp.text.load_text_model(lambda: (Reading(), tokenize))
+        model = fp.language.load_text_model(lambda: (Reading(), tokenize))
         audit = audit_text(TEXTS, model, "orientation", search=6, bigrams=False, fluency=judge)
         seeds = [each.text for each in audit.plan.texts]
         found = audit.searches[0].found

@@ -25,7 +25,6 @@ from fairprobe.arrays import Floats
 from fairprobe.audits.base import AuditResult, OnStage, Stages, Write, check_seed
 from fairprobe.audits.text import opened_model
 from fairprobe.audits.text_document import model_document
-from fairprobe.datasets.resumes import SLOT, NameSet, name_set, partners, resumes
 from fairprobe.documents.names import (
     NameDocument,
     NamesDocument,
@@ -35,6 +34,7 @@ from fairprobe.documents.names import (
 )
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.escapes import spreadsheet_cell
+from fairprobe.language.resumes import SLOT, NameSet, name_set, partners, resumes
 from fairprobe.models.formats.chat import Usage
 from fairprobe.models.formats.chat_models import ChatText
 from fairprobe.models.text import TextModel, TextSource

@@ -1,7 +1,7 @@
 """`audit_text`: how a classifier of texts answers when the words of one group are exchanged for
 those of another, beside the same exchange within a group.
 
-    what                                    here (in `fairprobe.text`)
+    what                                    here (in `fairprobe.language`)
     words of the groups and the control     `lexicon`
     counterparts of a text                  `places`, `exchange`
     the excess and its interval             `excess`, `statistics/clusters.py`
@@ -26,16 +26,16 @@ from fairprobe.audits.text_document import text_document
 from fairprobe.documents import TextDocument
 from fairprobe.errors import DataError, SettingError
 from fairprobe.escapes import spreadsheet_cell
+from fairprobe.language.excess import Answers, Observations, sides
+from fairprobe.language.exchange import PER_GROUP, Plan, plan
+from fairprobe.language.inside import Inside, biased_neurons, look_inside
+from fairprobe.language.lexicon import Lexicon, open_lexicon
+from fairprobe.language.search import Guide, Searcher, SearchResult
+from fairprobe.language.texts import Slots, Text, TextsSource, expand, open_texts, read_slots
+from fairprobe.language.vocabulary import Vocabulary
 from fairprobe.models.formats.text_fluency import Fluency, open_fluency
 from fairprobe.models.text import TextModel, TextSource, load_text_model
 from fairprobe.storage import write_text
-from fairprobe.text.excess import Answers, Observations, sides
-from fairprobe.text.exchange import PER_GROUP, Plan, plan
-from fairprobe.text.inside import Inside, biased_neurons, look_inside
-from fairprobe.text.lexicon import Lexicon, open_lexicon
-from fairprobe.text.search import Guide, Searcher, SearchResult
-from fairprobe.text.texts import Slots, Text, TextsSource, expand, open_texts, read_slots
-from fairprobe.text.vocabulary import Vocabulary
 
 TEXTS = 2000  # texts that are asked about, unless the caller wants more
 ASKING = "Exchanging words"

@@ -22,13 +22,13 @@ from fairprobe.documents.text import (
     TextSearch,
     WordDocument,
 )
+from fairprobe.language.excess import Excess, GroupAnswers, Observations, WordInfluence
+from fairprobe.language.exchange import Plan, Side
+from fairprobe.language.inside import Inside
+from fairprobe.language.lexicon import Lexicon
+from fairprobe.language.search import TITLES, SearchResult
 from fairprobe.models.text import TextModel
 from fairprobe.present.text_sentences import sentences, verdict
-from fairprobe.text.excess import Excess, GroupAnswers, Observations, WordInfluence
-from fairprobe.text.exchange import Plan, Side
-from fairprobe.text.inside import Inside
-from fairprobe.text.lexicon import Lexicon
-from fairprobe.text.search import TITLES, SearchResult
 from fairprobe.versions import versions
 
 PAIRS = 12  # pairs that the report shows

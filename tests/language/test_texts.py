@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from fairprobe.errors import DataError, FairprobeError
-from fairprobe.text.lexicon import open_lexicon
-from fairprobe.text.texts import Text, expand, open_texts, read_slots
+from fairprobe.language.lexicon import open_lexicon
+from fairprobe.language.texts import Text, expand, open_texts, read_slots
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.language.exchange import Exchange, Plan, Side
+from fairprobe.language.lexicon import Words
 from fairprobe.models.text import TextModel
 from fairprobe.statistics.clusters import Difference, clustered_difference
-from fairprobe.text.exchange import Exchange, Plan, Side
-from fairprobe.text.lexicon import Words
 
 AT_ONCE = 1024  # texts between two reports of progress
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from fairprobe.documents import read_toml
 from fairprobe.errors import DataError, SettingError, suggest
-from fairprobe.text.lexicon import Lexicon
+from fairprobe.language.lexicon import Lexicon
 
 TextsSource: TypeAlias = "Path | str | Iterable[str | Text]"
 Slots: TypeAlias = Mapping[str, Sequence[str]]

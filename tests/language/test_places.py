@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fairprobe.errors import SettingError
-from fairprobe.text.exchange import plan, swapped
-from fairprobe.text.lexicon import LEXICONS, open_lexicon
-from fairprobe.text.places import Finder
-from fairprobe.text.texts import Text
+from fairprobe.language.exchange import plan, swapped
+from fairprobe.language.lexicon import LEXICONS, open_lexicon
+from fairprobe.language.places import Finder
+from fairprobe.language.texts import Text
 
 
 def swap(lexicon: str, text: str, source: str, target: str, pick: int = 0) -> str:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fairprobe.text.lexicon import Lexicon, Term
-from fairprobe.text.places import Finder, Place, fill
-from fairprobe.text.texts import Text
+from fairprobe.language.lexicon import Lexicon, Term
+from fairprobe.language.places import Finder, Place, fill
+from fairprobe.language.texts import Text
 
 PER_GROUP = 2  # words of each other group that a text is given
 CONTROLS = 6  # control exchanges of a text at most

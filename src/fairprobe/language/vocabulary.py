@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from fairprobe.errors import ModelError
+from fairprobe.language.lexicon import Lexicon
 from fairprobe.models.text import TextNetwork
-from fairprobe.text.lexicon import Lexicon
 
 TOKEN = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 NEIGHBORS = 40  # words that may take a word's place

@@ -2,15 +2,15 @@
 search for more of them.
 
 >>> import fairprobe as fp
->>> audit = fp.text.audit("comments.csv", classify, "orientation", column="comment")
+>>> audit = fp.language.audit("comments.csv", classify, "orientation", column="comment")
 """
 
 from importlib import import_module
 from typing import Any
 
+from fairprobe.language.lexicon import LEXICONS, Lexicon, open_lexicon
+from fairprobe.language.texts import Text, open_texts
 from fairprobe.models.text import TextModel, TextNetwork, load_text_model
-from fairprobe.text.lexicon import LEXICONS, Lexicon, open_lexicon
-from fairprobe.text.texts import Text, open_texts
 
 __all__ = [
     "LEXICONS",

@@ -129,7 +129,7 @@ def open_lexicon(source: Lexicon | Path | str) -> Lexicon:
     if isinstance(source, Lexicon):
         return source
     if str(source) in LEXICONS:
-        with as_file(files("fairprobe.text") / "lexicons" / f"{source}.toml") as path:
+        with as_file(files("fairprobe.language") / "lexicons" / f"{source}.toml") as path:
             return _read(path)
     path = Path(source)
     if path.suffix != ".toml":

@@ -31,7 +31,7 @@ class NameSet:
 
 @cache
 def _packaged() -> dict[str, Any]:
-    with as_file(files("fairprobe.datasets") / "resumes.toml") as path:
+    with as_file(files("fairprobe.language") / "resumes.toml") as path:
         return read_toml(path)
 
 

@@ -33,15 +33,15 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import ModelError
+from fairprobe.language.exchange import Side, swapped
+from fairprobe.language.inside import Recorder
+from fairprobe.language.lexicon import Lexicon
+from fairprobe.language.places import Finder
+from fairprobe.language.texts import Text
+from fairprobe.language.vocabulary import TOKEN, Vocabulary, embedding_of, tokens_of
 from fairprobe.models.formats.text_fluency import Fluency
 from fairprobe.models.formats.text_network import network_logits
 from fairprobe.models.text import TextModel
-from fairprobe.text.exchange import Side, swapped
-from fairprobe.text.inside import Recorder
-from fairprobe.text.lexicon import Lexicon
-from fairprobe.text.places import Finder
-from fairprobe.text.texts import Text
-from fairprobe.text.vocabulary import TOKEN, Vocabulary, embedding_of, tokens_of
 
 Guide: TypeAlias = Literal["margin", "neurons", "random"]
 TITLES: dict[Guide, str] = {
