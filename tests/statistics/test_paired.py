@@ -53,6 +53,22 @@ def test_the_bound_holds_as_often_as_it_says_over_seeds_and_people() -> None:
     assert missed <= 65  # 5 %, and three standard errors of the simulation
 
 
+def test_the_noise_of_people_who_belong_together_is_that_of_clusters() -> None:
+    rng, held, alone = np.random.default_rng(0), 0, 0
+    clusters = np.repeat(np.arange(25), 6)
+    for _ in range(400):
+        shared = rng.normal(0, 1, 25)[clusters]
+        d = 0.3 + shared + rng.normal(0, 0.5, (4, 150))
+        held += paired_difference(d, clusters).low(0.95) <= 0.3
+        alone += paired_difference(d).low(0.95) <= 0.3
+    assert held >= 0.93 * 400
+    assert alone < 0.85 * 400
+    d = rng.normal(0, 1, (3, 10))
+    same = paired_difference(d, np.arange(10))
+    assert same.mean == pytest.approx(d.mean())
+    assert same.error == pytest.approx(paired_difference(d).error)
+
+
 def test_holms_p_values_are_those_worked_out_by_hand() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]) == pytest.approx([1, 1])

@@ -6,7 +6,9 @@ people, with both kinds of noise: other seeds, and other people.
 
 The second term holds a part of the first, so the variance is rather too large than too small. The
 degrees of freedom are Welch and Satterthwaite's: few if the seeds disagree, many if they do not.
-With one seed nothing is known about seeds, and the noise is that of the people alone.
+With one seed nothing is known about seeds, and the noise is that of the people alone. Where people
+belong together (pictures of one scene), they are drawn by clusters: the second term is then that of
+the sums over clusters, which keep the mean over people.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from math import inf, sqrt
 import numpy as np
 from scipy.stats import t as student
 
-from fairprobe.arrays import Floats
+from fairprobe.arrays import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,9 @@ class Difference:
         return float(student.sf(self.mean / self.error, self.freedom))
 
 
-def paired_difference(d: Floats) -> Difference:
-    """The mean of `d` (K, N) with its noise."""
+def paired_difference(d: Floats, clusters: Ints | None = None) -> Difference:
+    """The mean of `d` (K, N) with its noise; `clusters` (N,) numbers what belongs together."""
+    d = d if clusters is None else _by_cluster(d, clusters)
     parts = [
         (means.var(ddof=1) / len(means), len(means) - 1)
         for means in (d.mean(axis=1), d.mean(axis=0))
@@ -66,6 +69,17 @@ def paired_difference(d: Floats) -> Difference:
     if variance > 0:
         freedom = variance**2 / float(sum(part**2 / n for part, n in parts))
     return Difference(float(d.mean()), sqrt(variance), freedom, *d.shape)
+
+
+def _by_cluster(d: Floats, clusters: Ints) -> Floats:
+    """(K, C) numbers with the same mean: how far each cluster moves it."""
+    _, number = np.unique(clusters, return_inverse=True)
+    count = int(number.max()) + 1 if len(number) else 0
+    sums = np.zeros((len(d), count))
+    means = d.mean(axis=1, keepdims=True)
+    np.add.at(sums.T, number, (d - means).T)
+    found: Floats = means + sums * (count / max(d.shape[1], 1))
+    return found
 
 
 def holm(p: Sequence[float]) -> Floats:
