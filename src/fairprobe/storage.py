@@ -21,7 +21,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
 
@@ -51,13 +51,6 @@ LONGEST = 239  # bytes of a name, so that the name of its workspace has at most 
 
 
 # -- files -----------------------------------------------------------------------------------------
-
-
-def digest(path: Path) -> str:
-    """The SHA-256 of a regular file, in hexadecimal."""
-    check_regular(path)
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def check_regular(path: Path) -> None:

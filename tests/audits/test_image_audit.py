@@ -70,7 +70,6 @@ FACTS = {
     "seconds",
     "settings",
     "forecast",
-    "files",
     "target",
 }
 
@@ -280,7 +279,8 @@ def test_the_run_folder_holds_numbers_report_and_findings(
         "audit.json",
         "report.html",
         "findings.npz",
-        "networks.zip",
+        "detector.pt2",
+        "repaired.pt2",
     }
     assert (
         json.loads((tmp_path / "run" / "audit.json").read_text(encoding="utf-8"))["kind"]
@@ -315,8 +315,9 @@ def test_a_full_disk_costs_nothing(
     assert f"Cannot write {tmp_path / 'run'}: " in str(caught.value)
     assert {path.name for path in rescued.iterdir()} == {
         "audit.json",
+        "detector.pt2",
         "findings.npz",
-        "networks.zip",
+        "repaired.pt2",
         "report.html",
     }
     assert list(tmp_path.iterdir()) == [temporary]
@@ -371,9 +372,7 @@ def test_a_damaged_document_is_refused_in_a_sentence_that_names_the_place(
         with pytest.raises(StorageError, match=words):
             read_run(tmp_path / "run")
     file.write_text(text, encoding="utf-8")
-    read = to_dict(read_run(tmp_path / "run"))
-    assert set(read["files"]) == {"findings.npz", "networks.zip"}
-    assert read | {"files": None} == whole.to_dict()
+    assert to_dict(read_run(tmp_path / "run")) == whole.to_dict()
 
 
 def test_an_audit_shows_itself_in_a_line(whole: ImageAudit) -> None:

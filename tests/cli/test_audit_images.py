@@ -114,7 +114,6 @@ def test_json_is_all_that_is_printed_for_machines_and_quiet_prints_nothing(faces
     assert {path.name for path in Path("one").iterdir()} == {
         "audit.json",
         "findings.npz",
-        "networks.zip",
         "report.html",
     }
     quiet = audit_images(
@@ -343,7 +342,6 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
     assert {path.name for path in Path("run").iterdir()} == {
         "audit.json",
         "findings.npz",
-        "networks.zip",
         "report.html",
     }
     with np.load("run/findings.npz") as stored:

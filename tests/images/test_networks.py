@@ -6,9 +6,7 @@ from __future__ import annotations
 
 import json
 import warnings
-import zipfile
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ import onnx
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import load
 from torch import Tensor, nn
 
 from fairprobe.audits.insidebias import look_inside
@@ -24,12 +23,12 @@ from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, StorageError
 from fairprobe.images.change import Change
-from fairprobe.images.detector import OwnDetector, own_detector, small_detector
+from fairprobe.images.detector import Detector, OwnDetector, own_detector, small_detector
+from fairprobe.images.export import exported
 from fairprobe.images.interpret import Tap, hidden_layers, image_bias, layer_layouts
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.networks import FromFolder, Preparation, _preparation, open_network
 from fairprobe.images.parts import Parts, _calls
-from fairprobe.images.saved import DETECTOR, packed, unpack
 from fairprobe.images.search import ImageSearch, search_images
 from fairprobe.images.target import with_target
 from fairprobe.interpret.excitement import excitement
@@ -451,50 +450,47 @@ def test_a_damaged_folder_ends_in_a_sentence(what: str, words: str, tmp_path: Pa
         open_network(str(damaged(tmp_path / "network", what)))
 
 
-def test_a_detector_is_saved_without_the_warning_of_torch_about_its_weights() -> None:
-    pictures = np.random.default_rng(0).integers(0, 255, size=(8, 3, 16, 16)).astype(np.uint8)
+def test_a_detector_is_saved_without_the_warning_of_torch_about_its_weights(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, size=(8, 3, 16, 16)).astype(np.uint8)
     detector = small_detector((3, 16, 16), 2, seed=0).eval()
-    archive = packed(detector, {}, None, None, pictures)  # a warning is an error here
-    assert DETECTOR in zipfile.ZipFile(BytesIO(archive)).namelist()
+    assert_reopened(detector, pixels, tmp_path)  # a warning is an error here
 
 
 @pytest.mark.parametrize("resampling", ["bilinear", "bicubic", "nearest-exact"])
 def test_a_folder_that_resizes_pictures_is_saved_whole(resampling: str, tmp_path: Path) -> None:
     pixels = np.random.default_rng(0).integers(0, 255, size=(8, 3, 24, 24)).astype(np.uint8)
-    x = torch.from_numpy(pixels) / 255
     folder = FromFolder(vit(), Preparation(size=(SIDE, SIDE), resampling=resampling))
-    detector = own_detector(folder.eval(), images=x)
-    archive = tmp_path / "networks.zip"
-    archive.write_bytes(packed(detector, {}, None, None, pixels))
-    again = unpack(archive)
-    assert again.about.detector == DETECTOR
-    assert again.detector is not None
-    with torch.no_grad():
-        torch.testing.assert_close(again.detector(x), detector(x), rtol=1e-4, atol=1e-5)
+    x = torch.from_numpy(pixels) / 255
+    assert_reopened(own_detector(folder.eval(), images=x), pixels, tmp_path)
 
 
-def test_a_detector_with_weights_in_a_file_beside_it_is_saved_whole(
-    folder: Path, tmp_path: Path
-) -> None:
-    path, pixels = tmp_path / "network.onnx", (images() * 255).astype(np.uint8)
-    onnx.save(
-        onnx.load(folder / "resnet.onnx"),
-        path,
-        save_as_external_data=True,
-        location="weights.data",
-        size_threshold=0,
-    )
-    detector = opened(str(path))
-    archive = tmp_path / "networks.zip"
-    archive.write_bytes(packed(detector, {}, None, None, pixels, path))
-    path.unlink()
-    (tmp_path / "weights.data").unlink()
-    again = unpack(archive)
-    assert again.about.detector == "model.onnx"
-    assert again.detector is not None
-    x = torch.from_numpy(images())
+def assert_reopened(detector: Detector, pixels: np.ndarray, folder: Path) -> None:
+    ending, content = exported(detector, pixels)
+    assert ending == "pt2"
+    (folder / "detector.pt2").write_bytes(content)
+    again = open_network(str(folder / "detector.pt2")).module
+    x = torch.from_numpy(pixels) / 255
     with torch.no_grad():
-        torch.testing.assert_close(again.detector(x), resnet()(x))
+        torch.testing.assert_close(again(x), detector(x), rtol=1e-4, atol=1e-5)
+
+
+class Branching(nn.Module):
+    """Its path depends on the numbers, so torch.export does not take it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk, self.head = nn.Sequential(nn.Flatten(), nn.Linear(768, 4)), nn.Linear(4, 2)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        answer: torch.Tensor = self.head(torch.relu(self.trunk(images)))
+        return answer if float(answer.detach().sum()) > -1e9 else -answer
+
+
+def test_of_a_network_that_torch_export_does_not_take_the_weights_are_saved() -> None:
+    pixels = np.random.default_rng(0).integers(0, 255, size=(8, 3, 16, 16)).astype(np.uint8)
+    ending, content = exported(own_detector(Branching()), pixels)
+    assert ending == "safetensors"
+    assert load(content)["module.head.weight"].shape == (2, 4)
 
 
 # -- pictures of another shape ---------------------------------------------------------------------

@@ -131,10 +131,6 @@ class AuditResult(ABC, Generic[AnyRun]):
         """
         return {}
 
-    def sealed(self, document: AnyRun, folder: Path) -> AnyRun:  # noqa: ARG002
-        """The document as it is written, once the other files are in the folder."""
-        return document
-
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data, the content of `audit.json`."""
         return to_dict(self.document)
@@ -219,7 +215,7 @@ class RunFolder(StagedFolder):
             saved = _save_run(files, self.folder)
             shutil.rmtree(self.checkpoint, ignore_errors=True)  # it needs the room, and is done
             raise StorageError(f"{self.why(error)}. {saved}") from error
-        return result.sealed(document, self.folder)
+        return document
 
 
 def _is_run(folder: Path) -> bool:
@@ -234,7 +230,7 @@ def run_files(result: AuditResult[AnyRun], document: AnyRun) -> dict[str, Write]
     """All files of a run, what cannot be made again in a moment first."""
     return {
         **result.files(),
-        AUDIT: lambda path: write_text(path, encode(result.sealed(document, path.parent)).decode()),
+        AUDIT: lambda path: write_text(path, encode(document).decode()),
         REPORT: lambda path: write_text(path, render(document)),
     }
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from torch import nn
 
@@ -21,6 +20,7 @@ from fairprobe.images.change import (
 )
 from fairprobe.images.controls import OWN
 from fairprobe.images.detector import Detector
+from fairprobe.images.export import exported
 from fairprobe.images.measure import (
     Quality,
     Recalls,
@@ -28,11 +28,10 @@ from fairprobe.images.measure import (
 )
 from fairprobe.images.pairs import Pair
 from fairprobe.images.repair import Repaired
-from fairprobe.images.saved import NETWORKS, packed
 from fairprobe.images.search import ImageFindings
 from fairprobe.interpret import NeuronBias
 from fairprobe.statistics.rates import Rate
-from fairprobe.storage import digest, replacing
+from fairprobe.storage import replacing
 from fairprobe.versions import versions
 
 FINDINGS = "findings.npz"
@@ -74,7 +73,6 @@ class ImageAudit(AuditResult[ImagesDocument]):
     changes: dict[str, Change]
     expected: Expected
     independent: nn.Module | None = None
-    file: Path | None = None  # of the detector, if it was read from one
     seen_change: dict[str, Rate] = field(default_factory=dict)
     others: dict[str, OtherAttribute] = field(default_factory=dict)
     layouts: dict[str, str] = field(default_factory=dict)  # of the layers, by name
@@ -121,29 +119,24 @@ class ImageAudit(AuditResult[ImagesDocument]):
     def files(self) -> dict[str, Write]:
         """The findings: the seeds with their Δ_sens, and for each method which of them it made
         differ, by which Δ_bias, the two pictures that this gives, whether they count strictly, the
-        attribute's value, and what the detector answers to both, with its probability. The networks
-        with which `verify_images` checks them again.
+        attribute's value, and what the detector answers to both, with its probability. And the
+        networks that were trained: the detector, unless it was given, and the repaired one.
         """
-        return {FINDINGS: self._write_findings, NETWORKS: self._write_networks}
+        files: dict[str, Write] = {FINDINGS: self._write_findings}
+        if self.trained_here:
+            files |= self._network("detector", self.detector)
+        if self.repaired is not None and self.repaired.after is not None:
+            files |= self._network("repaired", self.repaired.detector)
+        return files
 
-    def sealed(self, document: ImagesDocument, folder: Path) -> ImagesDocument:
-        """With the SHA-256 of both files, by which `verify_images` knows them."""
-        paths = [folder / name for name in self.files()]
-        digests = {path.name: digest(path) for path in paths if path.is_file()}
-        return msgspec.structs.replace(document, files=digests)
+    def _network(self, name: str, network: Detector) -> dict[str, Write]:
+        ending, content = exported(network, self.data.images[self.rows])
 
-    def _write_networks(self, path: Path) -> None:
-        repaired = self.repaired
-        content = packed(
-            self.detector,
-            self.heads,
-            self.independent,
-            repaired.detector if repaired is not None and repaired.after is not None else None,
-            self.data.images[self.rows],
-            self.file,
-        )
-        with replacing(path) as temporary:
-            temporary.write_bytes(content)
+        def write(path: Path) -> None:
+            with replacing(path) as temporary:
+                temporary.write_bytes(content)
+
+        return {f"{name}.{ending}": write}
 
     def _write_findings(self, path: Path) -> None:
         change, images = self.change_of_seeds(), self.data.images[self.seeds]

@@ -4,27 +4,19 @@ memory.
 A short trial does every kind of work with a few pictures, by the audit's own functions: answering,
 searching, training the network, the attribute heads and the independent network. How often the
 audit does each is known. Searches end early where they find something, so the time is an upper end.
-
-`forecast_embeddings` does the same for face verification: embeddings, and pairs of them.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from time import process_time
-from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import ModelError
 from fairprobe.images.attribute import ON_HEADS, ON_NETWORKS, attribute_network, learn
 from fairprobe.images.change import Change, ChangeSettings, pieces
@@ -32,33 +24,27 @@ from fairprobe.images.controls import CHANGES
 from fairprobe.images.detector import ON_DETECTORS, Detector, dense_head
 from fairprobe.images.repair import ON_REPAIRS
 from fairprobe.images.search import ImageSearch, search_images
-from fairprobe.images.verification import AT_ONCE, BLOCK, compare, embeddings
 from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images, labels_of, train_on_images
 
 FEWEST, MOST = 2, 64  # pictures of a trial
 ENOUGH = 0.2  # seconds: a trial that takes longer is not repeated with more pictures
 STEPS = 2  # of the search that is tried
-NUMBER, DOUBLE = 4, 8  # bytes
+NUMBER = 4  # bytes
 MARGIN = 1.25
 GAPS = 2  # batches of a search shrink, and what they free is seldom of the size that is needed next
 ROOMY = 2 * 2**30  # bytes that the pictures of one batch may keep for a gradient
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Seconds of one core, at most, and bytes beside what Python and torch need."""
+class Forecast:
+    """Seconds of one core that an audit takes at most, and bytes beside what Python and torch need.
+    `batch` is how many pairs a search takes at once, fewer where their gradients would need too
+    much memory.
+    """
 
     seconds: float
     bytes: float
-
-
-@dataclass(frozen=True)
-class Forecast(Cost):
-    """What an audit takes. `batch` is how many pairs a search takes at once, fewer where their
-    gradients would need too much memory.
-    """
-
     batch: int
 
 
@@ -132,53 +118,6 @@ def forecast(
         + changes * (1 + work.methods) * work.seeds * picture * NUMBER
     )
     return Forecast(MARGIN * seconds, MARGIN * memory, batch)
-
-
-def forecast_embeddings(
-    network: nn.Module, images: Bytes, groups: Sequence[int], share: float
-) -> Cost:
-    """What it takes to embed all pictures and to compare all pairs within groups of these sizes.
-    `share` of the pairs are kept where a threshold is chosen.
-    """
-    with _Live() as live:
-        width = embeddings(network, images[:AT_ONCE]).shape[1]
-    some = np.random.default_rng(0).normal(size=(min(BLOCK, max(groups)), width))
-
-    def compare_some(count: int) -> None:
-        compare(some[:count], np.arange(count) // 2, 0.0, "cosine")
-
-    most = min(AT_ONCE, len(images))
-    embedding = _seconds(lambda count: embeddings(network, images[:count]), most)
-    row = _seconds(compare_some, len(some), len(some))  # against as many others
-    squares = sum(size * (size + min(size, BLOCK)) / 2 for size in groups)
-    seconds = len(images) * embedding + squares * row / len(some)
-    block = min(BLOCK, max(groups)) ** 2 * (3 * DOUBLE + 8)  # scores while computed, and masks
-    kept = 3 * DOUBLE * share * max(groups) ** 2 / 2
-    once = (
-        2 * live.most
-    )  # convolutions copy what they are given and give into a layout of their own
-    memory = images.nbytes + once + 2 * len(images) * width * DOUBLE + block + kept
-    return Cost(MARGIN * seconds, MARGIN * memory)
-
-
-class _Live(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The most bytes that results of torch's operators hold at one time."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.most = 0
-        self._held: dict[Any, int] = {}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        for value in tree_leaves(result):
-            if isinstance(value, torch.Tensor):
-                storage = value.untyped_storage()
-                held: Any = StorageWeakRef  # which has no types
-                self._held[held(storage)] = storage.nbytes()
-        self._held = {one: size for one, size in self._held.items() if not one.expired()}
-        self.most = max(self.most, sum(self._held.values()))
-        return result
 
 
 def _kept(network: Detector, images: Images) -> tuple[float, int]:

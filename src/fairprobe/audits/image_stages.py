@@ -115,7 +115,6 @@ class ImageStages:
             expected=self.expected,
             others=others,
             independent=self.independent,
-            file=source.file,
             seconds=self.stages.seconds,
         )
         return self.audit

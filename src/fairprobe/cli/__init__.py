@@ -19,7 +19,6 @@ import typer
 from fairprobe.catalogue import PluginWarning
 from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     audit,
-    audit_embeddings,
     audit_images,
     audit_text,
     card,
@@ -36,7 +35,6 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     scenes,
     serve,
     surveys,
-    verify_images,
 )
 from fairprobe.cli.common import BAD_INPUT, INTERRUPTED, OK, Interrupts, app, say
 from fairprobe.errors import GuessWarning

@@ -223,8 +223,7 @@ def audit_images(
     Five controls show what the same search finds where the attribute cannot be the reason. Pictures
     that cannot be used are named and left out. Before it begins, the audit says where it divides
     the network into trunk and head, and what time and memory it may take. The run folder holds the
-    report with pairs of pictures, all numbers, the findings and the networks; verify-images checks
-    them again.
+    report with pairs of pictures, all numbers, the findings, and the networks that were trained.
 
     Examples:
 

@@ -123,21 +123,6 @@ class ForecastDocument(Document, frozen=True, kw_only=True):
     bytes: Seconds
 
 
-class NetworksDocument(Document, frozen=True, kw_only=True):
-    """What `networks.zip` of a run folder holds: the file of the detector, the number of the call
-    in it that gets the features, the heads, and why only weights were saved, if so.
-    """
-
-    detector: Annotated[
-        str, msgspec.Meta(pattern=r"^(detector\.(pt2|safetensors)|model\.[a-z0-9]+)$")
-    ]
-    outputs: Literal["logits", "probabilities"]
-    features: Annotated[int, msgspec.Meta(ge=0)] | None
-    heads: list[str]
-    files: list[str]
-    why: str
-
-
 class GroupDetection(Document, frozen=True, kw_only=True):
     """How often held-out faces with one value of the attribute are found."""
 
@@ -421,8 +406,7 @@ class ImagePair(Document, frozen=True, kw_only=True):
 
 class ImagesDocument(Document, frozen=True, kw_only=True):
     """A whole audit of a detector, or of a classifier of the attribute `target`. `stopped` says why
-    it ended early, if it is `partial`. `files` are the other files of its run folder with their
-    SHA-256.
+    it ended early, if it is `partial`.
     """
 
     kind: Literal["images"] = "images"
@@ -450,4 +434,3 @@ class ImagesDocument(Document, frozen=True, kw_only=True):
     verdict: str
     sentences: list[str]
     pairs: list[ImagePair]
-    files: dict[str, str] | None = None

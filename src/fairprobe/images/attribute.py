@@ -103,16 +103,11 @@ def attribute_network(
 ) -> nn.Module:
     """Train an independent network for the attribute, which shares nothing with any detector."""
     _check(images, codes, values)
-    network = independent_network(images.shape[1], values, seed=seed)
-    learn(network, torch.from_numpy(images), codes, values, seed, training, progress)
-    return network.eval()
-
-
-def independent_network(channels: int, values: int, *, seed: int = 0) -> nn.Module:
-    """The same network before it has learned anything."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return _Independent(channels, values)
+        network = _Independent(images.shape[1], values)
+    learn(network, torch.from_numpy(images), codes, values, seed, training, progress)
+    return network.eval()
 
 
 class _Independent(nn.Module):

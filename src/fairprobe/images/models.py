@@ -93,12 +93,6 @@ class DetectorSource:
         """The size of pictures in a sentence, if the network takes any (`Network.says_size`)."""
         return self._network.says_size(other_sizes) if self.is_trained else []
 
-    @property
-    def file(self) -> Path | None:
-        """The file that holds the network, if there is one."""
-        path = Path(self.model) if isinstance(self.model, str) else None
-        return path if path is not None and path.is_file() else None
-
     @cached_property
     def _network(self) -> Network:
         assert self.model is not None

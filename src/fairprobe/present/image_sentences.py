@@ -24,17 +24,12 @@ if TYPE_CHECKING:
 MOSTLY = 0.5  # below this share of pairs, an independent network mostly sees no change
 
 
-def cost_line(duration: float, memory: float) -> str:
-    """What an audit takes."""
-    return (
+def expected_lines(name: str, parts: Parts, duration: float, memory: float) -> list[str]:
+    """What is known before an audit begins: how the network is divided, and what it takes."""
+    cost = (
         f"The audit takes at most about {plain(seconds(duration))} of one core, and about"
         f" {plain(size(memory))} of memory beside Python and torch."
     )
-
-
-def expected_lines(name: str, parts: Parts, duration: float, memory: float) -> list[str]:
-    """What is known before an audit begins: how the network is divided, and what it takes."""
-    cost = cost_line(duration, memory)
     if (parts.trunk, parts.head) == ("trunk", "head"):  # as every detector of ours
         return [cost]
     kind = " It computes attention." if parts.attends else ""

@@ -163,16 +163,6 @@ def read_graph(path: Path) -> Any:
     return model
 
 
-def whole_content(path: Path) -> bytes:
-    """The content of a file. Weights in files beside it are put into it, so that it opens alone."""
-    onnx = import_library("onnx", path.name, ONNX.install)
-    alone = onnx.load(path, format="protobuf", load_external_data=False)
-    if not any(tensor.external_data for tensor in _tensors(alone)):
-        return path.read_bytes()
-    content: bytes = read_graph(path).SerializeToString()
-    return content
-
-
 def _check_places(model: Any, path: Path) -> None:
     """Weights may be in files of their own, but only beside the model: files elsewhere on this
     machine are not read.

@@ -1,11 +1,7 @@
-"""The networks of an audit lie in its run folder: whoever has that can check every finding. And any
-classifier of faces can be audited, in any format, after it was said what that takes.
-"""
+"""Any classifier of faces can be audited, in any format, after it was said what that takes."""
 
 from __future__ import annotations
 
-import json
-import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 import fairprobe as fp
 from fairprobe.audits.image_settings import Expected
-from fairprobe.audits.verify_images import verify_images
 from fairprobe.datasets.image_sets import ImageAttribute, ImageSet
-from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError
-from fairprobe.images.saved import NETWORKS, unpack
+from fairprobe.errors import DataError, FairprobeError, SettingError
 from fairprobe.images.target import in_order_of, with_target
 from fairprobe.models import one_thread
 from tests.audits.test_image_audit import judging_by, pictures
@@ -36,178 +30,6 @@ FEW: dict[str, Any] = {"faces": 6, "iterations": 2, "repair": False, "methods": 
 def one_core() -> Iterator[None]:
     with one_thread():
         yield
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An audit with findings, controls and a repair."""
-    audit = fp.audit_images(pictures(), judging_by(0.1, 1.0), "gender", faces=8, iterations=3)
-    assert audit.repaired is not None
-    return audit.save(tmp_path_factory.mktemp("runs") / "run")
-
-
-def test_the_findings_of_a_run_hold_when_they_are_checked_again(run: Path) -> None:
-    checked = verify_images(run)
-    assert checked.holds
-    assert checked.is_head_asked
-    assert sum(one.pairs for one in checked.methods) > 0
-    assert sum(one.strict for one in checked.methods) > 0
-    with zipfile.ZipFile(run / NETWORKS) as archive:
-        assert {"detector.pt2", "heads.safetensors", "independent.safetensors"} <= set(
-            archive.namelist()
-        )
-        assert "repaired.pt2" in archive.namelist()
-    answer = ask("verify-images", run)
-    assert answer.code == 0, answer.said
-    assert "hold." in answer.out
-
-
-def test_pairs_that_differ_only_before_rounding_do_not_make_a_run_fail(tmp_path: Path) -> None:
-    small: dict[str, Any] = {"faces": 30, "methods": ["adf"], "epsilon": 0.01, "step": 0.01}
-    audit = fp.audit_images(
-        pictures(), judging_by(0.1, 1.0), "gender", repair=False, controls=False, **small
-    )
-    checked = verify_images(audit.save(tmp_path / "run"))
-    assert checked.holds
-    (method,) = checked.methods
-    assert 0 < method.rounded <= method.pairs - method.strict
-    answer = ask("verify-images", tmp_path / "run")
-    assert answer.code == 0
-    assert f"{method.rounded} differ only before rounding to bytes" in answer.out
-
-
-def changed(run: Path, target: Path, **arrays: Any) -> Path:
-    """A copy of a run with other findings."""
-    target.mkdir()
-    for path in run.iterdir():
-        (target / path.name).write_bytes(path.read_bytes())
-    with np.load(run / "findings.npz") as stored:
-        every = {name: stored[name] for name in stored.files}
-    for name, change in arrays.items():
-        every[name] = change(every[name])
-    np.savez(target / "findings.npz", **every)
-    body = json.loads((run / "audit.json").read_text())
-    del body["files"]  # as in a run of before, or where both files were altered
-    (target / "audit.json").write_text(json.dumps(body))
-    return target
-
-
-def test_findings_that_were_altered_do_not_hold(run: Path, tmp_path: Path) -> None:
-    with np.load(run / "findings.npz") as stored:
-        assert len(stored["adf_labels"])
-    labels = changed(run, tmp_path / "labels", adf_labels=lambda labels: 1 - labels)
-    assert not verify_images(labels).holds
-    pixels = changed(run, tmp_path / "pixels", adf_with=lambda images: 255 - images)
-    assert not verify_images(pixels).holds
-    counts = changed(run, tmp_path / "counts", adf_strict=lambda strict: np.zeros_like(strict))
-    assert not verify_images(counts).holds
-    answer = ask("verify-images", labels)
-    assert answer.code == 1
-    assert "do not hold" in answer.said
-
-
-def first_over_second(values: Any) -> Any:
-    return np.concatenate([values[:1], values[:1], values[2:]])
-
-
-NO_PAIRS: dict[str, dict[str, Callable[[Any], Any]]] = {
-    "a pair of two equal answers": {"adf_labels": lambda labels: labels[:, [0, 0]]},
-    "a pair that was copied over another": {
-        f"adf_{part}": first_over_second for part in ("without", "with", "labels", "probabilities")
-    },
-    "a row twice": {"adf_rows": first_over_second},
-    "no seeds": {"seeds": lambda seeds: np.full_like(seeds, -1)},
-    "no change": {"change": np.zeros_like},
-    "a change that is not finite": {"change": lambda change: change * np.nan},
-}
-
-
-@pytest.mark.parametrize("arrays", NO_PAIRS.values(), ids=NO_PAIRS)
-def test_what_is_no_pair_of_a_seed_of_its_own_does_not_hold(
-    run: Path, tmp_path: Path, arrays: dict[str, Callable[[Any], Any]]
-) -> None:
-    altered = changed(run, tmp_path / "run", **arrays)
-    (method,) = [one for one in verify_images(altered).methods if one.method == "adf"]
-    assert method.are_pairs < method.pairs
-    answer = ask("verify-images", altered)
-    assert answer.code == 1
-    assert "are no pairs of a seed of their own" in answer.out
-
-
-def test_files_that_the_audit_did_not_write_are_named(run: Path, tmp_path: Path) -> None:
-    assert verify_images(changed(run, tmp_path / "before")).holds
-    altered = changed(run, tmp_path / "run", adf_delta=np.zeros_like)
-    (altered / "audit.json").write_bytes((run / "audit.json").read_bytes())
-    checked = verify_images(altered)
-    assert checked.altered == ("findings.npz",)
-    assert all(one.holds for one in checked.methods)
-    answer = ask("verify-images", altered)
-    assert answer.code == 1
-    assert "findings.npz is not the file that the audit wrote." in answer.out
-
-
-def test_without_a_head_the_last_sentence_says_what_was_not_checked(
-    run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "fairprobe.audits.verify_images.unpack",
-        lambda path, size: replace(unpack(path, size), heads={}),
-    )
-    answer = ask("verify-images", run)
-    assert answer.code == 0
-    assert "Which of them count strictly was not checked" in answer.out
-    assert "hold." not in answer.out
-
-
-def test_a_damaged_run_ends_in_a_sentence(run: Path, tmp_path: Path) -> None:
-    odd = changed(run, tmp_path / "odd", adf_strict=lambda strict: strict.astype(float))
-    with pytest.raises(StorageError, match="do not fit together"):
-        verify_images(odd)
-    for number, damage in enumerate((b"", b"PK" + b"x" * 50)):
-        copy = changed(run, tmp_path / f"damaged-{number}")
-        (copy / NETWORKS).write_bytes(damage)
-        with pytest.raises(StorageError, match=r"networks\.zip cannot be read"):
-            verify_images(copy)
-    (copy / NETWORKS).unlink()
-    with pytest.raises(StorageError, match=r"has no networks\.zip"):
-        verify_images(copy)
-    with zipfile.ZipFile(run / NETWORKS) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    for name, content in {
-        "networks.json": b'{"detector": "../../x.pt2"}',
-        "detector.pt2": b"x",
-        "heads.safetensors": b"x",
-    }.items():
-        with zipfile.ZipFile(copy / NETWORKS, "w") as archive:
-            for each, own in parts.items():
-                archive.writestr(each, content if each == name else own)
-        with pytest.raises(StorageError, match="cannot be read"):
-            verify_images(copy)
-
-
-class Branching(nn.Module):
-    """Its path depends on the numbers, so torch.export does not take it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.network = judging_by(0.1, 1.0)
-
-    def forward(self, images: Tensor) -> Tensor:
-        answer: Tensor = self.network(images)
-        return answer if float(answer.detach().sum()) > -1e9 else -answer
-
-
-def test_a_network_that_cannot_be_saved_whole_is_named_again(tmp_path: Path) -> None:
-    audit = fp.audit_images(pictures(), Branching(), "gender", controls=False, **FEW)
-    folder = audit.save(tmp_path / "run")
-    with pytest.raises(StorageError, match="Name the audited network"):
-        verify_images(folder)
-    checked = verify_images(folder, Branching())
-    assert checked.holds
-    assert checked.is_head_asked
-
-
-# -- any classifier of faces, in any format --------------------------------------------------------
 
 
 def people(count: int = 90, seed: int = 0) -> ImageSet:
@@ -260,9 +82,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ["vit", "resnet.onnx", "resnet.pt2"])
-def test_a_classifier_of_three_ages_is_audited_and_its_findings_hold(
-    name: str, models: Path, tmp_path: Path
-) -> None:
+def test_a_classifier_of_three_ages_is_audited(name: str, models: Path, tmp_path: Path) -> None:
     """The transformer names its outputs itself, in another order than the data."""
     expected: list[Expected] = []
     audit = fp.audit_images(
@@ -296,9 +116,7 @@ def test_a_classifier_of_three_ages_is_audited_and_its_findings_hold(
     }
     assert ("tokens, which are not maps" in " ".join(body["sentences"])) == (name == "vit")
     assert expected[0].forecast.seconds == body["forecast"]["seconds"] > 0
-    checked = verify_images(audit.save(tmp_path / "run"))
-    assert checked.holds
-    assert checked.is_head_asked
+    audit.save(tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Classifier" in page
     assert f"<h1>{audit.data.name}: classifier of age, by gender</h1>" in page
@@ -463,15 +281,3 @@ def test_a_message_about_very_many_groups_names_a_few_of_them() -> None:
     with pytest.raises(DataError, match=rf"v11 \d and {len(data) - 12} more") as error:
         fp.audit_images(crowd, None, "tribe")
     assert len(str(error.value)) < 400
-
-
-def test_a_document_of_before_still_opens(run: Path) -> None:
-    """New parts of the document may be missing."""
-    body = json.loads((run / "audit.json").read_text())
-    del body["forecast"], body["detector"]["parts"], body["detector"]["by_class"], body["files"]
-    for layer in body["interpretation"]["layers"]:
-        del layer["layout"]
-    from fairprobe.documents import from_dict
-    from fairprobe.documents.images import ImagesDocument
-
-    assert from_dict(body, ImagesDocument).forecast is None
