@@ -65,7 +65,7 @@ def simulated() -> Table:
             found = sum(leanings(each, rng=rng)[0].p <= 0.05 for each in runs)
             same = np.mean([np.isin(each, (0, 1)).all(axis=1) for each in runs])
             flips = np.mean([(np.abs(each[:, 0] - each[:, 1]) == 1) for each in runs])
-            rate = Rate(int(found), RUNS)
+            rate = Rate.of(int(found), RUNS)
             low, high = rate.low, rate.high
             rows.append(
                 [

@@ -29,7 +29,7 @@ from fairprobe.present.table import Table
 from fairprobe.scenes.intervals import Ratio
 from fairprobe.statistics.groups import difference, ratios, spread
 from fairprobe.statistics.quantiles import quantile
-from fairprobe.statistics.rates import CONFIDENCE, Rate, newcombe
+from fairprobe.statistics.rates import CONFIDENCE, Rate, confidence_at_look, newcombe
 from fairprobe.statistics.repeats import Repeats
 from fairprobe.statistics.resampling import resampled
 from fairprobe.statistics.weighted import weighted_share
@@ -77,7 +77,7 @@ def held(low: float | None, high: float | None, truth: float) -> Held:
 
 
 def share(cell: Cell, rng: np.random.Generator) -> Iterable[Held]:
-    rate = Rate(int(cell.drawn(rng)[0]), cell.people[0])
+    rate = Rate.of(int(cell.drawn(rng)[0]), cell.people[0])
     yield held(rate.low, rate.high, cell.rates[0])
 
 
@@ -120,7 +120,7 @@ def groups_at_once(cell: Cell, rng: np.random.Generator) -> Iterable[Held]:
     """The most affected groups: exact intervals, corrected for how many groups there are."""
     level = 1 - (1 - CONFIDENCE) / len(cell.people)
     found = [
-        Rate(int(hits), people, level)
+        Rate.of(int(hits), people, level)
         for hits, people in zip(cell.drawn(rng), cell.people, strict=True)
     ]
     every = [
@@ -169,7 +169,7 @@ def tail_of_gaps(cell: Cell, rng: np.random.Generator) -> Iterable[Held]:
 
 def change_of_a_share(cell: Cell, rng: np.random.Generator) -> Iterable[Held]:
     """The gate's change since a baseline with other people."""
-    one, other = (Rate(int(cell.drawn(rng)[0]), cell.people[0]) for _ in range(2))
+    one, other = (Rate.of(int(cell.drawn(rng)[0]), cell.people[0]) for _ in range(2))
     _, low, high = newcombe(
         (one.estimate, one.low, one.high), (other.estimate, other.low, other.high)
     )
@@ -182,7 +182,7 @@ def looks_at_a_share(cell: Cell, rng: np.random.Generator) -> Iterable[Held]:
     for look in range(1, 6):
         more = cell.people[0] * 2 ** max(0, look - 2)
         hits, people = hits + int(rng.binomial(more, cell.rates[0])), people + more
-        rate = Rate(hits, people).at_look(look)
+        rate = Rate.of(hits, people, confidence_at_look(0.95, look))
         every.append(held(rate.low, rate.high, cell.rates[0]))
     yield Held(all(one.is_held for one in every), every[-1].width)
 

@@ -22,7 +22,7 @@ CERTIFICATE = {
     **{"way": "bounds", "proved": 0.9, "upper_bound": 0.1, "affected": None, "rest": None},
     **{"outside": 0, "cases": 1e6, "values": 2, "boxes": 9, "seconds": 1.0, "stopped": ""},
     "network": "0" * 64,
-    "people": [{"radius": r, **Rate(9, 10).to_dict()} for r in (0, 1)],
+    "people": [{"radius": r, **Rate.of(9, 10).to_dict()} for r in (0, 1)],
 }
 NOTHING = TableMeasurements(
     dataset="d", sensitive=["a", "b", "c"], seed=0, model=ModelSummary(network="n", blind_to=[])

@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 from fairprobe.arrays import Ints
 from fairprobe.documents import NamesDocument, SelectionTable, TableMeasurements, TextDocument
 from fairprobe.errors import StorageError
-from fairprobe.statistics.resampling import Estimate
+from fairprobe.results import Estimate
 
 Measurements: TypeAlias = TableMeasurements | TextDocument | NamesDocument
 Kind: TypeAlias = Literal["table", "scores", "text", "names"]

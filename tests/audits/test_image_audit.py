@@ -562,8 +562,8 @@ def test_a_value_with_too_few_faces_is_left_out_and_the_rest_goes_on() -> None:
 def test_a_repair_after_which_nothing_can_be_compared_praises_nothing(body: dict[str, Any]) -> None:
     changed = json.loads(json.dumps(body))
     changed["repair"]["after"] |= {
-        "differing": Rate(0, 0).to_dict(),
-        "loose_differing": Rate(0, 0).to_dict(),
+        "differing": Rate.of(0, 0).to_dict(),
+        "loose_differing": Rate.of(0, 0).to_dict(),
     }
     said = " ".join(sentences(from_dict(changed, ImagesDocument)))
     assert "no held-out pair is left" in said
@@ -778,7 +778,7 @@ def verdict_of(
 
     def counted(pairs: int, loosely: int, part: dict[str, Any]) -> dict[str, Any]:
         rates = [
-            {"idis": one, "at_seed": 0, "success": Rate(one, 200).to_dict()}
+            {"idis": one, "at_seed": 0, "success": Rate.of(one, 200).to_dict()}
             for one in (pairs, loosely)
         ]
         return part | rates[0] | {"loose": part["loose"] | rates[1], "seen_by_independent": None}
@@ -788,7 +788,7 @@ def verdict_of(
         "controls": {},
     }
     if seen is not None:
-        changed["seen_by_independent"] = Rate(round(seen * found), found).to_dict()
+        changed["seen_by_independent"] = Rate.of(round(seen * found), found).to_dict()
     if shuffled is not None:
         changed["controls"] = {"shuffled_labels": counted(shuffled, shuffled, control)}
     return verdict(from_dict(body | {"generation": [changed]}, ImagesDocument))

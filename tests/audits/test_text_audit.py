@@ -105,7 +105,7 @@ def test_a_forged_document_is_refused(audit: TextAudit, tmp_path: Path) -> None:
     body = json.loads((folder / "audit.json").read_text())
     body["flips"]["low"] = 0.9
     (folder / "audit.json").write_text(json.dumps(body))
-    with pytest.raises(StorageError, match="does not hold the estimate"):
+    with pytest.raises(StorageError, match="does not contain the estimate"):
         read_run(folder)
 
 

@@ -40,7 +40,7 @@ def test_a_document_comes_back_from_its_file(tmp_path: Path) -> None:
         (lambda body: body["results"][0].update(error_rate=1.5), r"\$\.results\[0\]\.error_rate"),
         (lambda body: body["results"][0].update(error_low=0.9), "is reversed"),
         (lambda body: body["results"][0].update(error_inducing=999), "999 of 123 tests"),
-        (lambda body: first_class(body).update(low=0.5), "does not hold the estimate"),
+        (lambda body: first_class(body).update(low=0.5), "does not contain the estimate"),
         (lambda body: first_class(body).update(p_adjusted=0.001), "above its adjusted"),
         (lambda body: first_class(body).update(rate=float("nan")), r"is not an audit|is damaged"),
         (lambda body: body["comparisons"]["causes"][0].update(low=1.0), "does not hold"),

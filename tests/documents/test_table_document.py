@@ -109,11 +109,11 @@ DAMAGE: dict[str, tuple[Callable[[Body], object], str]] = {
     ),
     "an interval above its estimate": (
         lambda body: body["dm_rs"].update(low=1.0, estimate=0.5, high=1.0),
-        "does not hold the estimate",
+        "does not contain the estimate",
     ),
     "an accuracy above its interval": (
         lambda body: body["model"].update(accuracy=1.0, accuracy_low=0.1, accuracy_high=0.2),
-        "does not hold the estimate",
+        "does not contain the estimate",
     ),
     "more hits than samples": (lambda body: body["dm_rs"].update(hits=10**9), "10**9 hits"),
     "a negative count": (lambda body: body["generation"].update(idis=-3), r"$.generation.idis"),

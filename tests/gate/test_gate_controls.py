@@ -305,7 +305,7 @@ def test_more_is_wrong_in_at_most_one_of_twenty_around_the_limit(factor: float) 
     rng = np.random.default_rng(int(1000 * factor))
 
     def flips(n: int) -> Rate:
-        return Rate(int(rng.binomial(n, factor * limit)), n)
+        return Rate.of(int(rng.binomial(n, factor * limit)), n)
 
     wrong = 0
     for _ in range(runs):
@@ -323,9 +323,13 @@ def test_where_there_is_only_one_look_it_has_the_whole_confidence_of_the_run() -
     """Otherwise "more" would refuse, for want of samples, what "fail" lets pass."""
     body = document()
     body["dm_rs"].update(
-        hits=200, samples=2000, estimate=0.1, low=Rate(200, 2000).low, high=Rate(200, 2000).high
+        hits=200,
+        samples=2000,
+        estimate=0.1,
+        low=Rate.of(200, 2000).low,
+        high=Rate.of(200, 2000).high,
     )
-    limits = {"dm_rs": Rate(200, 2000).high}
+    limits = {"dm_rs": Rate.of(200, 2000).high}
     for uncertain in ("fail", "more"):
         assert check(body, Policy(limits=limits, uncertain=uncertain, most_samples=2000)).passed
     (ruling,) = check(body, Policy(limits=limits, uncertain="more")).rulings

@@ -24,7 +24,7 @@ from fairprobe.judgement import judge
 from fairprobe.metrics import dm_rs
 from fairprobe.models import Model, TorchModel
 from fairprobe.networks import dense
-from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.rates import Rate, confidence_at_look
 from tests.gate.test_gate import CUT, audit_of, document, toy
 from tests.helpers import everybody, planted, read_document
 
@@ -38,7 +38,7 @@ TOY_RATE = (
 def flips(rate: float, seed: int = 0) -> More:
     """A model whose true rate is known."""
     rng = np.random.default_rng(seed)
-    return lambda n: Rate(int(rng.binomial(n, rate)), n)
+    return lambda n: Rate.of(int(rng.binomial(n, rate)), n)
 
 
 def true_rate() -> float:
@@ -61,7 +61,7 @@ def ruling_of(run: Audit | Path, limit: float, most_samples: int = 2_000_000) ->
 
 
 def test_the_confidences_of_all_looks_spend_no_more_than_the_first_promised() -> None:
-    spent = [1 - Rate(5, 100).at_look(look).confidence for look in range(1, 10_000)]
+    spent = [1 - confidence_at_look(0.95, look) for look in range(1, 10_000)]
     assert spent[:3] == pytest.approx([0.05 / 2, 0.05 / 6, 0.05 / 12])
     assert 0.0499 < sum(spent) <= 0.05
 
@@ -71,9 +71,9 @@ def test_each_look_doubles_the_sample_and_pools_it() -> None:
 
     def more(n: int) -> Rate:
         asked.append(n)
-        return Rate(n // 10, n)
+        return Rate.of(n // 10, n)
 
-    rate, looks = until_decided(Rate(10, 100), 0.1, more, 1000)
+    rate, looks = until_decided(Rate.of(10, 100), 0.1, more, 1000)
     assert asked == [100, 200, 400, 200]
     assert (rate.hits, rate.samples, looks) == (100, 1000, 5)
     assert rate.confidence == pytest.approx(1 - 0.05 / 30)
@@ -83,7 +83,7 @@ def test_a_clear_case_is_decided_at_the_first_look_without_drawing() -> None:
     def never(n: int) -> Rate:
         raise AssertionError(n)
 
-    for first, limit in ((Rate(0, 10_000), 0.01), (Rate(500, 10_000), 0.01)):
+    for first, limit in ((Rate.of(0, 10_000), 0.01), (Rate.of(500, 10_000), 0.01)):
         rate, looks = until_decided(first, limit, never, 10**6)
         assert (rate.samples, looks) == (10_000, 1)
         assert rate.confidence == pytest.approx(0.975)
@@ -91,7 +91,7 @@ def test_a_clear_case_is_decided_at_the_first_look_without_drawing() -> None:
 
 def test_what_draws_must_draw_what_it_is_asked_for() -> None:
     with pytest.raises(SettingError, match="asked for 100 people and gave 7"):
-        until_decided(Rate(10, 100), 0.1, lambda n: Rate(0, 7), 1000)
+        until_decided(Rate.of(10, 100), 0.1, lambda n: Rate.of(0, 7), 1000)
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.0200001])
@@ -113,7 +113,7 @@ def test_looking_again_and_again_is_wrong_in_at_most_one_of_twenty(rate: float) 
         decided, _ = until_decided(asked[0], limit, remembered, most)
         errors += side(decided.low, decided.high, limit, "at most") == wrong
         sums = [
-            Rate(sum(part.hits for part in asked[:k]), sum(part.samples for part in asked[:k]))
+            Rate.of(sum(part.hits for part in asked[:k]), sum(part.samples for part in asked[:k]))
             for k in range(1, len(asked) + 1)
         ]
         naive += (

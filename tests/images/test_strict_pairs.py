@@ -117,7 +117,7 @@ def test_an_audit_counts_strictly_and_shows_the_loose_count_beside() -> None:
 
 
 def counted(idis: int, samples: int = 20) -> dict[str, Any]:
-    rate = Rate(idis, samples).to_dict()
+    rate = Rate.of(idis, samples).to_dict()
     return {"idis": idis, "at_seed": 0, "success": rate, "gsr": idis / samples, "l2": None}
 
 
@@ -166,5 +166,7 @@ def test_the_interval_of_a_share_holds_the_truth_as_often_as_it_says(
     samples: int, rate: float
 ) -> None:
     hits = np.random.default_rng(0).binomial(samples, rate, size=1000)
-    held = [Rate(int(one), samples).low <= rate <= Rate(int(one), samples).high for one in hits]
+    held = [
+        Rate.of(int(one), samples).low <= rate <= Rate.of(int(one), samples).high for one in hits
+    ]
     assert np.mean(held) >= 0.93

@@ -49,7 +49,7 @@ def test_the_interval_of_a_rate_is_the_exact_one(
     counts: tuple[int, int], confidence: float
 ) -> None:
     hits, samples = counts
-    rate = Rate(hits, samples, confidence)
+    rate = Rate.of(hits, samples, confidence)
     exact = binomtest(hits, samples).proportion_ci(confidence_level=confidence, method="exact")
     assert rate.low == pytest.approx(exact.low, abs=1e-12)
     assert rate.high == pytest.approx(exact.high, abs=1e-12)
@@ -71,7 +71,7 @@ def test_the_interval_of_a_rate_is_the_exact_one(
 def test_the_interval_of_a_rate_is_that_of_the_tables(
     hits: int, samples: int, low: float, high: float
 ) -> None:
-    rate = Rate(hits, samples)
+    rate = Rate.of(hits, samples)
     assert [rate.low, rate.high] == pytest.approx([low, high], abs=1e-4)
 
 
@@ -124,7 +124,7 @@ def test_more_samples_than_fit_at_once_are_all_drawn(monkeypatch: pytest.MonkeyP
     model = Model(lambda x: asked.append(len(x)) or x[:, 1])  # type: ignore[func-returns-value]
     monkeypatch.setattr(generation, "SAMPLES", 30)
     rate = dm_rs(domain, model, rng=np.random.default_rng(0), samples=100)
-    assert rate == Rate(100, 100)
+    assert rate == Rate.of(100, 100)
     assert asked == [60, 60, 60, 20]
 
 
@@ -419,10 +419,10 @@ def boss() -> Model:
 
 def test_the_affected_people_are_counted_altogether_and_for_each_sensitive_value() -> None:
     found = people(DEPARTMENTS, boss(), staff())
-    assert found.everybody == Rate(71, 171)
+    assert found.everybody == Rate.of(71, 171)
     assert [(group.attribute, group.value, group.rate) for group in found.values] == [
-        ("gender", "female", Rate(46, 96)),
-        ("gender", "male", Rate(25, 75)),
+        ("gender", "female", Rate.of(46, 96)),
+        ("gender", "male", Rate.of(25, 75)),
     ]
     assert found.absent == ()
 
@@ -432,7 +432,7 @@ def test_the_groups_are_those_clearly_above_average_and_small_ones_are_left_out(
     # b is never affected; c and d are, but have 10 people and 1; years = 1 for all is just the
     # average.
     assert [(group.attribute, group.value, group.rate) for group in found.groups] == [
-        ("department", "a", Rate(60, 60, 1 - 0.05 / 3))
+        ("department", "a", Rate.of(60, 60, 1 - 0.05 / 3))
     ]
     # Three groups have fifty people or more, and their intervals hold together.
     assert found.groups_compared == 3
@@ -459,7 +459,7 @@ def test_people_whose_sensitive_value_is_not_known_are_left_out() -> None:
     x[0, 1] = 7
     x[1, 2] = 500
     found = people(DEPARTMENTS, boss(), x)
-    assert found.everybody == Rate(70, 170)
+    assert found.everybody == Rate.of(70, 170)
 
 
 def test_sensitive_values_that_nobody_has_are_named() -> None:
@@ -474,9 +474,9 @@ def test_an_attribute_of_many_values_is_divided_into_quarters() -> None:
     x = np.array([[1, s, years] for years in range(100) for s in (0, 1)] * 2, dtype=np.float32)
     model = Model(lambda x: np.where(x[:, 2] >= 75, x[:, 1], 0.0))
     found = people(DEPARTMENTS, model, x)
-    assert found.everybody == Rate(100, 400)
+    assert found.everybody == Rate.of(100, 400)
     assert [(group.attribute, group.value, group.rate) for group in found.groups] == [
-        ("years", "75 to 99", Rate(100, 100, 1 - 0.05 / 5))
+        ("years", "75 to 99", Rate.of(100, 100, 1 - 0.05 / 5))
     ]
 
 
@@ -504,7 +504,7 @@ def test_the_groups_are_ordered_by_what_is_certain_about_them() -> None:
         lambda x: np.where((x[:, 0] == 1) | ((x[:, 0] >= 2) & (x[:, 2] == 2)), 0.0, x[:, 1])
     )
     found = people(DEPARTMENTS, model, x.astype(np.float32))
-    assert found.everybody == Rate(1030, 3310)
+    assert found.everybody == Rate.of(1030, 3310)
     assert [(group.value, group.rate.hits, group.rate.samples) for group in found.groups] == [
         ("1", 1030, 1030),
         ("c", 950, 1000),  # at least 0.93, corrected for 7 groups
@@ -514,21 +514,21 @@ def test_the_groups_are_ordered_by_what_is_certain_about_them() -> None:
         (group.rate.low for group in found.groups), reverse=True
     )
     assert (
-        Rate(20, 50).estimate > found.everybody.estimate > Rate(20, 50).low
+        Rate.of(20, 50).estimate > found.everybody.estimate > Rate.of(20, 50).low
     )  # so d is not among them
 
 
 def test_nobody_at_all_is_no_error() -> None:
     for x in (staff()[:0], np.array([[0, 9, 1]], dtype=np.float32)):
         found = people(DEPARTMENTS, boss(), x, favourable=1)
-        assert found.everybody == Rate(0, 0)
+        assert found.everybody == Rate.of(0, 0)
         assert (found.values, found.groups, found.advantages) == ((), (), ())
         assert found.absent == ("female", "male")
 
 
 def test_a_blind_network_affects_nobody() -> None:
     found = people(DEPARTMENTS, TorchModel(blind(DEPARTMENTS)), staff(), favourable=1)
-    assert found.everybody == Rate(0, 171)
+    assert found.everybody == Rate.of(0, 171)
     assert found.groups == ()
     assert found.advantages == ()
 

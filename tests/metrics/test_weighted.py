@@ -27,7 +27,7 @@ DOMAIN = Domain(
 def test_equal_weights_give_the_plain_share_with_the_exact_interval() -> None:
     hits = np.arange(200) < 30
     found = weighted_share(hits, np.full(200, 0.7))
-    exact = Rate(30, 200)
+    exact = Rate.of(30, 200)
     assert found.estimate == pytest.approx(exact.estimate)
     assert (found.low, found.high) == pytest.approx((exact.low, exact.high), abs=2e-3)
     assert effective(hits, np.full(200, 0.7))[1] == pytest.approx(200, rel=0.02)

@@ -127,10 +127,10 @@ def point(setting: float, accuracy: int, alike: float) -> Point:
     nothing = Estimate(None, None, None, 0)
     return Point(
         setting=setting,
-        accuracy=Rate(accuracy, 100),
+        accuracy=Rate.of(accuracy, 100),
         ifr_b=ifr,
         ifr_p=ifr,
-        dm_rs=Rate(1, 10),
+        dm_rs=Rate.of(1, 10),
         dp=nothing,
         is_constant=False,
         is_best=False,

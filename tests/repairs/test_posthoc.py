@@ -268,7 +268,7 @@ def test_the_verdict_accepts_help_refuses_cost_and_leaves_doubt() -> None:
 
 def test_who_hands_too_many_over_is_refused() -> None:
     for hits, outcome in ((100, "accepted"), (220, "undecided"), (400, "refused")):
-        found = decided(0.1, 0.0, handed_over=Rate(hits, 2000), max_handed_over=0.1)
+        found = decided(0.1, 0.0, handed_over=Rate.of(hits, 2000), max_handed_over=0.1)
         assert found.outcome == outcome
     assert "20.0 % of the people held out are handed to a human" in found.reasons[0]
 
@@ -294,7 +294,7 @@ def test_the_average_of_a_forest_is_accepted_with_a_rate_of_exactly_zero() -> No
     data = people(1500, bias=0.7)
     proof = prove_post_hoc(forest(data), data, Average(), max_accuracy_drop=0.2, **LITTLE)
     assert proof.before.people.estimate > 0.02
-    assert proof.after.people == Rate(0, 1500)
+    assert proof.after.people == Rate.of(0, 1500)
     assert proof.after.plausible is None or proof.after.plausible.hits == 0
     assert proof.after.dm_rs.hits == 0
     assert proof.after.idis == 0 < proof.before.idis
@@ -303,7 +303,7 @@ def test_the_average_of_a_forest_is_accepted_with_a_rate_of_exactly_zero() -> No
     assert proof.controls == {}
     test = data.split(0).test
     right = (proof.model.labels(data.x[test]) == data.y[test]).sum()
-    assert proof.after.accuracy == Rate(int(right), len(test))
+    assert proof.after.accuracy == Rate.of(int(right), len(test))
 
 
 def test_an_abstaining_wrapper_is_measured_on_those_it_answers() -> None:
@@ -312,11 +312,11 @@ def test_an_abstaining_wrapper_is_measured_on_those_it_answers() -> None:
     assert isinstance(proof.model, Abstaining)
     test = data.split(0).test
     handed = proof.model.hands_over(data.x[test])
-    assert proof.handed_over[""] == Rate(int(handed.sum()), len(test))
+    assert proof.handed_over[""] == Rate.of(int(handed.sum()), len(test))
     assert sum(rate.hits for name, rate in proof.handed_over.items() if name) == handed.sum()
     rest = test[~handed]
     right = (proof.model.labels(data.x[rest]) == data.y[rest]).sum()
-    assert proof.after.accuracy == Rate(int(right), len(rest))
+    assert proof.after.accuracy == Rate.of(int(right), len(rest))
     assert proof.after.people.hits == 0
     strict = prove_post_hoc(forest(data), data, Abstain(max_handed_over=0.01), **LITTLE)
     assert strict.outcome == "refused"

@@ -79,10 +79,10 @@ def point(
 ) -> Point:
     return Point(
         setting=setting,
-        accuracy=Rate(right, 100),
+        accuracy=Rate.of(right, 100),
         ifr_b=ifr(p),
         ifr_p=ifr(p),
-        dm_rs=Rate(hits, 1000),
+        dm_rs=Rate.of(hits, 1000),
         dp=Estimate(None, None, None, 100),
         is_constant=dead,
         is_best=False,
@@ -223,7 +223,7 @@ def test_the_curve_shows_every_setting_and_the_chosen_one_is_the_network_that_is
     validation = data.split(0).validation
     first = Trainer(model, data, 0).repaired(accepted.repair, 0)  # the curve is of the first seed
     right = int((first.labels(data.x[validation]) == data.y[validation]).sum())
-    assert chosen.accuracy == Rate(right, len(validation))
+    assert chosen.accuracy == Rate.of(right, len(validation))
     assert any(each.is_best for each in accepted.curve)
 
 
@@ -314,7 +314,7 @@ def test_every_repair_can_be_proved_also_with_three_classes_and_nobody_selected(
     for name in ("counterfactual", "iifr", "laftr", "cfair+iifr"):
         proof = prove(model, data, repair_named(name, training=replace(SHORT, epochs=1)), **how)  # type: ignore[arg-type]
         assert proof.after.others == ()
-        assert proof.after.selected == Rate(0, 0)
+        assert proof.after.selected == Rate.of(0, 0)
         assert proof.after.dp.estimate is None
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binomtest
 
 from fairprobe.statistics.groups import STEPS, ratios, spread
-from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.rates import confidence_at_look
 
 
 def mover(one: tuple[int, int], other: tuple[int, int], level: float) -> tuple[float, float]:
@@ -74,4 +74,4 @@ def test_a_reference_without_hits_leaves_the_upper_end_open() -> None:
 @pytest.mark.parametrize(("look", "left"), [(1, 2), (2, 6), (3, 12)])
 def test_the_confidence_of_a_look_leaves_its_share_of_the_error(look: int, left: int) -> None:
     """α/2 + α/6 + α/12 + … = α."""
-    assert 1 - Rate(5, 100).at_look(look).confidence == pytest.approx(0.05 / left)
+    assert 1 - confidence_at_look(0.95, look) == pytest.approx(0.05 / left)

@@ -265,7 +265,7 @@ def _ask_about(
 
     def add(name: str, size: int, hits: Mask, asked: Mask) -> None:
         if asked.any():
-            rate = Rate(int(hits.sum()), int(asked.sum())).to_dict()
+            rate = Rate.of(int(hits.sum()), int(asked.sum())).to_dict()
             sizes = {"radius": 0, "free": 0} | {name: size}
             found.rates.append(ProvedPeople(among=among, **sizes, **rate))
 

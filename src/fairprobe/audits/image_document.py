@@ -210,7 +210,7 @@ def _change(audit: ImageAudit) -> ChangeDocument:
 def _flips(audit: ImageAudit, which: str) -> Flips:
     change = audit.changes[which]
     return Flips(
-        flips=_rate(Rate(int(change.flipped.sum()), len(change))),
+        flips=_rate(Rate.of(int(change.flipped.sum()), len(change))),
         epsilon_used=_spread(change.epsilon),
         l2=_spread(change.l2),
         seen_by_independent=_optional(audit.seen_change.get(which)),
@@ -261,8 +261,8 @@ def _generation(audit: ImageAudit, method: str) -> ImageGeneration:
         seeds=loose.seeds,
         generated=loose.generated,
         moved=strict.made,
-        at_seed_rate=_rate(Rate(at_seed, loose.seeds)),
-        gsr_rate=_rate(Rate(strict.made, loose.tried)),
+        at_seed_rate=_rate(Rate.of(at_seed, loose.seeds)),
+        gsr_rate=_rate(Rate.of(strict.made, loose.tried)),
         iterations=_spread(strict.iterations[~strict.at_seed]),
         ms_an_image=1000 * loose.seconds / loose.seeds if loose.seeds else 0.0,
         stopped=loose.stopped,
@@ -284,7 +284,7 @@ def _counted(found: ImageFindings, tried: int) -> CountedPairs:
     return CountedPairs(
         idis=len(found),
         at_seed=int(found.at_seed.sum()),
-        success=_rate(Rate(len(found), found.seeds)),
+        success=_rate(Rate.of(len(found), found.seeds)),
         gsr=found.made / tried if tried else 0.0,
         l2=_spread(found.moved_by),
     )

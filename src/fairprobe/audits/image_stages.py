@@ -354,7 +354,7 @@ class ImageStages:
 
 def _seen(network: nn.Module, images: Any, changes: dict[str, Change]) -> dict[str, Rate]:
     flipped = {key: is_flipped(network, images, change) for key, change in changes.items()}
-    return {key: Rate(int(flips.sum()), len(flips)) for key, flips in flipped.items()}
+    return {key: Rate.of(int(flips.sum()), len(flips)) for key, flips in flipped.items()}
 
 
 def _sample(rows: Ints, count: int | None, rng: np.random.Generator) -> Ints:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from math import isfinite
 from typing import Any
+
+from msgspec import structs
 
 from fairprobe.documents import (
     EstimateDocument,
@@ -19,7 +20,7 @@ from fairprobe.metrics import IFR, Estimate, Group, Rate
 
 def rate_document(rate: Rate) -> RateDocument:
     """A rate with its interval."""
-    return RateDocument(**rate.to_dict())
+    return rate
 
 
 def group_document(group: Group) -> GroupRate:
@@ -29,12 +30,12 @@ def group_document(group: Group) -> GroupRate:
 
 def estimate_document(estimate: Estimate) -> EstimateDocument:
     """A number with its interval."""
-    return EstimateDocument(**estimate_fields(estimate))
+    return estimate
 
 
 def estimate_fields(estimate: Estimate) -> dict[str, Any]:
     """The fields of a number with its interval."""
-    return asdict(estimate) | {"left_out": list(estimate.left_out)}
+    return structs.asdict(estimate)
 
 
 def ifr_document(ifr: IFR) -> Ifr:

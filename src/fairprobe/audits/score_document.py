@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -150,7 +149,7 @@ def _finite(each: Estimate) -> Estimate:
     )
     if value is None:
         low = high = None
-    return replace(each, estimate=value, low=low, high=high)
+    return msgspec.structs.replace(each, estimate=value, low=low, high=high)
 
 
 def _groups(found: ScoredGroups, scale: float) -> ScoredGroupsDocument:

@@ -223,7 +223,7 @@ def audit(
         checkpoint=checkpoint,
     )
     return Audit(
-        accuracy=Rate(int((labels[test] == data.y[test]).sum()), len(test)),
+        accuracy=Rate.of(int((labels[test] == data.y[test]).sum()), len(test)),
         majority=float(np.bincount(data.y[test]).max() / max(len(test), 1)),
         is_constant=len(np.unique(labels)) == 1 and common.hits == 0 and len(findings) == 0,
         interpretation=bias,

@@ -142,7 +142,7 @@ def _by_leaves(forest: Forest, limit: Limit, rng: np.random.Generator, tell: OnP
             counts = np.flatnonzero(allowed.sum(axis=1) >= 2)[:REST]
             cases, allowed = cases[counts], allowed[counts]
         said = forest.differences(cases)
-        rest = Rate(int(tree_verdicts(forest, said, said, allowed)[1].sum()), len(cases))
+        rest = Rate.of(int(tree_verdicts(forest, said, said, allowed)[1].sum()), len(cases))
     seconds = time.monotonic() - start
     return Proof(
         *(forest, "leaves", search.proved),
@@ -180,7 +180,7 @@ def _rest(search: Search, rng: np.random.Generator) -> Rate:
     low, high = boxes.corners(is_open)
     volume = chain.volume(low, high)
     if not len(is_open) or volume.sum() <= 0:
-        return Rate(0, 0)
+        return Rate.of(0, 0)
     hits = samples = 0
     for _ in range(20):
         chosen = rng.choice(len(is_open), REST, p=volume / volume.sum())
@@ -194,7 +194,7 @@ def _rest(search: Search, rng: np.random.Generator) -> Rate:
         samples += len(some)
         if samples >= REST:
             break
-    return Rate(hits, samples)
+    return Rate.of(hits, samples)
 
 
 def _allowed(chain: Chain | Forest, cases: Floats | Ints) -> Mask | None:

@@ -44,8 +44,8 @@ def base_rates(data: Dataset) -> BaseRates:
 
     def rates(name: str, chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> GroupRates:
         people = int(chosen.sum())
-        labels = tuple(Rate(int((y[chosen] == each).sum()), people) for each in classes)
-        return GroupRates(name, Rate(people, len(y)), labels)
+        labels = tuple(Rate.of(int((y[chosen] == each).sum()), people) for each in classes)
+        return GroupRates(name, Rate.of(people, len(y)), labels)
 
     values = range(domain.value_count)
     return BaseRates(

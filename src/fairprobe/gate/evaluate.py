@@ -23,7 +23,7 @@ from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, GateResult, Outcome, Ruling, side
 from fairprobe.measure import Measurements, Reading, required
 from fairprobe.metrics import MEASURES
-from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.rates import Rate, confidence_at_look
 
 Run: TypeAlias = Audited | Path | str | Measurements | dict[str, Any]
 
@@ -172,13 +172,18 @@ def _sampled(
 ) -> Ruling:
     """DM-RS, with as many more people as it takes."""
     drawn = required(document.dm_rs)
-    own = Rate(drawn.hits, drawn.samples, drawn.confidence)
+    own = Rate.of(drawn.hits, drawn.samples, drawn.confidence)
     try:
         rate, looks = until_decided(own, limit, more or _no_model, policy.most_samples)
     except FairprobeError as error:
         why = f"More possible people cannot be drawn: {error}"
         return _made(
-            "dm_rs", _pooled(each, own.at_look(1)), limit, "uncertain", why, decided="fail"
+            "dm_rs",
+            _pooled(each, own.with_confidence(confidence_at_look(own.confidence, 1))),
+            limit,
+            "uncertain",
+            why,
+            decided="fail",
         )
     outcome = side(rate.low, rate.high, limit, "at most")
     seen = f"{rate.samples:,} possible people in {looks} {'look' if looks == 1 else 'looks'}"

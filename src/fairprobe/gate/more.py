@@ -22,7 +22,7 @@ from fairprobe.gate.ruling import side
 from fairprobe.metrics import dm_rs
 from fairprobe.models import Model
 from fairprobe.runs import OpenModel, network_in, reopen
-from fairprobe.statistics.rates import Rate
+from fairprobe.statistics.rates import Rate, confidence_at_look
 
 More: TypeAlias = Callable[
     [int], Rate
@@ -107,7 +107,7 @@ def until_decided(first: Rate, limit: float, more: More, most: int) -> tuple[Rat
         return first, 1
     hits, samples, look = first.hits, first.samples, 1
     while True:
-        rate = Rate(hits, samples, first.confidence).at_look(look)
+        rate = Rate.of(hits, samples, confidence_at_look(first.confidence, look))
         if side(rate.low, rate.high, limit, "at most") != "uncertain" or samples >= most:
             return rate, look
         wanted = min(samples, most - samples)

@@ -46,7 +46,7 @@ class PairCount:
 
     @classmethod
     def of(cls, strict: Mask, loose: Mask, samples: int) -> PairCount:
-        return cls(Rate(int(strict.sum()), samples), Rate(int(loose.sum()), samples))
+        return cls(Rate.of(int(strict.sum()), samples), Rate.of(int(loose.sum()), samples))
 
 
 @dataclass(frozen=True)
@@ -145,4 +145,4 @@ def answers(
 
 
 def _rate(hits: Mask) -> Rate:
-    return Rate(int(hits.sum()), len(hits))
+    return Rate.of(int(hits.sum()), len(hits))

@@ -150,10 +150,10 @@ def measure(
     )
     images = data.images[task.attacked]
     change = sensitive_change(head, images, task.change)
-    flips = Rate(int(change.flipped.sum()), len(change))
+    flips = Rate.of(int(change.flipped.sum()), len(change))
     images, change = images[change.flipped], change.take(change.flipped)
     if len(images) == 0:
-        none, empty = PairCount(Rate(0, 0), Rate(0, 0)), as_numbers(images)
+        none, empty = PairCount(Rate.of(0, 0), Rate.of(0, 0)), as_numbers(images)
         rates = (right.accuracy, right.detection_rate, flips, none, none)
         return State(*rates, 0.0, 0.0, none, np.empty(0), empty, np.empty(0, dtype=bool))
     signs, walk = np.random.default_rng(task.seed).spawn(2)
@@ -187,10 +187,11 @@ def _still_differing(
 ) -> PairCount:
     """Count the pictures whose verdict changes with a change that is made for them anew."""
     if len(images) == 0:
-        return PairCount(Rate(0, 0), Rate(0, 0))
+        return PairCount(Rate.of(0, 0), Rate.of(0, 0))
     changed = np.clip(images + sensitive_change(head, images, settings).delta, 0, 1)
     loose = labels_of(detector, images) != labels_of(detector, changed)
     strict = strict_pairs(detector, head, as_bytes(images), as_bytes(changed)) & loose
     return PairCount(
-        Rate(int(strict[counted].sum()), int(counted.sum())), Rate(int(loose.sum()), len(loose))
+        Rate.of(int(strict[counted].sum()), int(counted.sum())),
+        Rate.of(int(loose.sum()), len(loose)),
     )

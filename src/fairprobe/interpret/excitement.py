@@ -303,7 +303,7 @@ def _right(given: Given) -> Rate | None:
     is_known = given.labels >= 0
     if not is_known.any():
         return None
-    return Rate(int((given.classes == given.labels)[is_known].sum()), int(is_known.sum()))
+    return Rate.of(int((given.classes == given.labels)[is_known].sum()), int(is_known.sum()))
 
 
 def _tokens(layer: str) -> str:

@@ -40,8 +40,8 @@ from fairprobe.metrics.quality import accuracy, f1, mcc
 from fairprobe.metrics.rules import Rule, find_rules
 from fairprobe.metrics.severity import Severity
 from fairprobe.metrics.twins import Twins, compare_counterparts
+from fairprobe.results import Estimate
 from fairprobe.statistics.rates import Rate
-from fairprobe.statistics.resampling import Estimate
 
 __all__ = [
     "IFR",

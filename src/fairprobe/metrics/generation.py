@@ -68,7 +68,7 @@ def dm_rs(
             hits += int(judge(domain, model, drawn).is_discriminatory.sum())
             if progress is not None:
                 progress(start + len(drawn), samples)
-    return Rate(hits, samples)
+    return Rate.of(hits, samples)
 
 
 def spread(findings: Findings) -> float | None:

@@ -28,9 +28,10 @@ from fairprobe.documents import EqualizedOdds, EstimateDocument, TableMeasuremen
 from fairprobe.documents import SelectionTable as SelectionTableDocument
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.measure import Measure, Reading, reading_of, readings_of_groups
+from fairprobe.results import Estimate
 from fairprobe.statistics.groups import Apart, difference, ratios, spread
 from fairprobe.statistics.rates import Rate
-from fairprobe.statistics.resampling import Column, Estimate, column, is_label, labels, same_length
+from fairprobe.statistics.resampling import Column, column, is_label, labels, same_length
 
 SMALLEST = 0.02  # of the people: smaller groups may be left out of impact ratios (Local Law 144)
 LARGEST_INTERSECTION = 4096  # groups
@@ -229,7 +230,7 @@ def _table(groups: Groups, selected: Mask, smallest: float) -> SelectionTable:
     rows = tuple(
         SelectionRow(
             name=name,
-            rate=Rate(int(counts[i, 1]), int(people[i])),
+            rate=Rate.of(int(counts[i, 1]), int(people[i])),
             impact_ratio=impact[i],
             is_small=bool(is_small[i]),
             is_empty=not people[i],

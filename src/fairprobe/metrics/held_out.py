@@ -29,9 +29,9 @@ from fairprobe.metrics.group import (
 from fairprobe.metrics.individual import IndividualFairness, individual_fairness
 from fairprobe.metrics.quality import accuracy
 from fairprobe.models import Model
+from fairprobe.results import Estimate
 from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import Rate
-from fairprobe.statistics.resampling import Estimate
 
 LARGEST_PAIR = 200  # combinations of two attributes; more would have a handful of people each
 
@@ -98,7 +98,7 @@ def fairness(
             over="pairs" if single is None else "single",
             rng=single,
         ),
-        selected=None if chosen is None else Rate(int(chosen.sum()), len(x)),
+        selected=None if chosen is None else Rate.of(int(chosen.sum()), len(x)),
         groups=(
             ()
             if chosen is None

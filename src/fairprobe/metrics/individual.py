@@ -419,7 +419,7 @@ def _members(groups: Groups | None) -> list[tuple[str, Mask]]:
 
 def _share_of_people(fair: Mask, pairs: Ints) -> IFR:
     paired = pairs > 0
-    return _from_rate(Rate(int(fair[paired].sum()), int(paired.sum())), int(pairs.sum()))
+    return _from_rate(Rate.of(int(fair[paired].sum()), int(paired.sum())), int(pairs.sum()))
 
 
 def _from_rate(rate: Rate, pairs: int) -> IFR:
@@ -436,7 +436,7 @@ def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
     fair, pairs = fair[with_pairs], pairs[with_pairs]
     total, total_fair = int(pairs.sum()), int(fair.sum())
     if total == len(pairs) or total_fair in (0, total):
-        return _from_rate(Rate(int((fair > 0).sum()), len(pairs)), total)
+        return _from_rate(Rate.of(int((fair > 0).sum()), len(pairs)), total)
     most = int(pairs.max())
     kinds, people = np.unique(
         np.stack([np.append(fair, [0, most]), np.append(pairs, [most, most])], axis=1),

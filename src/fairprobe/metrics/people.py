@@ -69,7 +69,7 @@ def affected_rate(domain: Domain, model: Model, x: Rows) -> Rate:
     """How many of these rows, of those that have a counterpart, are affected."""
     with one_thread():
         verdict = judge(domain, model, x)
-    return Rate(int(verdict.is_discriminatory.sum()), int(verdict.has_counterpart.sum()))
+    return Rate.of(int(verdict.is_discriminatory.sum()), int(verdict.has_counterpart.sum()))
 
 
 def people(
@@ -110,7 +110,7 @@ def people(
     ]
     # Many groups are compared and the worst are shown, so all their intervals have to hold at once.
     confidence = 1 - (1 - CONFIDENCE) / max(len(groups), 1)
-    groups = [replace(each, rate=replace(each.rate, confidence=confidence)) for each in groups]
+    groups = [replace(each, rate=each.rate.with_confidence(confidence)) for each in groups]
     # By the lower end: a small group needs stronger evidence to come first.
     groups.sort(key=lambda group: -group.rate.low)
     worst = (
@@ -119,13 +119,13 @@ def people(
         else []
     )
     return People(
-        Rate(int(affected.sum()), len(rows)),
+        Rate.of(int(affected.sum()), len(rows)),
         tuple(values),
         tuple(worst),
         _advantages(domain, shares),
         tuple(absent),
         len(everybody) - len(rows),
-        Rate(int(verdict.hangs_on_tie.sum()), len(rows)),
+        Rate.of(int(verdict.hangs_on_tie.sum()), len(rows)),
         len(groups),
         severity(
             verdict.gap[verdict.is_discriminatory], decisions, unaffected=int((~affected).sum())
@@ -135,7 +135,7 @@ def people(
 
 
 def _rate(affected: Mask, within: Mask) -> Rate:
-    return Rate(int(affected[within].sum()), int(within.sum()))
+    return Rate.of(int(affected[within].sum()), int(within.sum()))
 
 
 def _groups(attribute: Attribute, codes: Rows, affected: Mask) -> list[Group]:
@@ -194,7 +194,7 @@ def tie_rate(domain: Domain, model: Model, x: Rows) -> Rate:
     """
     with one_thread():
         verdict = judge(domain, model, x)
-    return Rate(int(verdict.hangs_on_tie.sum()), int(verdict.has_counterpart.sum()))
+    return Rate.of(int(verdict.hangs_on_tie.sum()), int(verdict.has_counterpart.sum()))
 
 
 def _read_ties(document: TableMeasurements) -> list[Reading]:

@@ -67,7 +67,7 @@ def plausible(
             if progress is not None:
                 progress(min(len(parts) * AT_ONCE, wanted), wanted)
         alike = resemblance(people, np.concatenate(parts))
-    return Plausible(Rate(hits, judged), records, LIMIT, alike)
+    return Plausible(Rate.of(hits, judged), records, LIMIT, alike)
 
 
 def _read(document: TableMeasurements) -> list[Reading]:

@@ -11,10 +11,9 @@ from fairprobe.arrays import Floats, Ints
 from fairprobe.documents import TableMeasurements
 from fairprobe.errors import DataError
 from fairprobe.measure import Answers, Measure, Reading, reading_of, required
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Estimate, Rate
 from fairprobe.statistics.resampling import (
     Column,
-    Estimate,
     is_label,
     labels,
     resampled,
@@ -25,7 +24,7 @@ from fairprobe.statistics.resampling import (
 def accuracy(y_true: Any, y_pred: Any) -> Rate:
     """The share of predictions that are right, with the exact interval."""
     true, predicted = _both(y_true, y_pred)
-    return Rate(int(np.sum(true == predicted)), len(true))
+    return Rate.of(int(np.sum(true == predicted)), len(true))
 
 
 def f1(y_true: Any, y_pred: Any, *, positive: Any = 1) -> Estimate:
@@ -103,7 +102,7 @@ def _f1(counts: Ints, place: int) -> tuple[float, float, float]:
     2 J / (1 + J). So the exact interval of J gives that of F1.
     """
     hits = int(counts[place, place])
-    rate = Rate(hits, int(counts[place].sum() + counts[:, place].sum()) - hits)
+    rate = Rate.of(hits, int(counts[place].sum() + counts[:, place].sum()) - hits)
     one, low, high = (2 * end / (1 + end) for end in (rate.estimate, rate.low, rate.high))
     return one, low, high
 

@@ -63,7 +63,7 @@ def find_rules(domain: Domain, x: Rows, affected: Mask, *, seed: int = 0) -> tup
     found = [
         Rule(
             _words(columns, shares, path),
-            Rate(int(affected[people].sum()), len(people), confidence),
+            Rate.of(int(affected[people].sum()), len(people), confidence),
         )
         for path, people in leaves
     ]

@@ -16,10 +16,11 @@ between groups may have other causes than the attribute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
+from msgspec import structs
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Dataset
@@ -36,11 +37,11 @@ from fairprobe.measure import (
 from fairprobe.metrics.group import SelectionTable, groups_of, selection_rates
 from fairprobe.metrics.held_out import features_of, parts_of_groups
 from fairprobe.models.scores import ScoreModel
+from fairprobe.results import Estimate
 from fairprobe.statistics.groups import Ends, apart
 from fairprobe.statistics.means import mean
 from fairprobe.statistics.quantiles import quantile
 from fairprobe.statistics.rates import CONFIDENCE, Rate
-from fairprobe.statistics.resampling import Estimate
 
 LEVELS = (0.5, 0.9, 0.99)  # of changes
 GROUP_LEVELS = (0.1, 0.5, 0.9)  # of the scores of groups
@@ -111,7 +112,7 @@ def change_of(verdicts: Iterable[Verdict], scale: float) -> Change:
         quantiles={level: quantile(gap, level, highest=inf) for level in LEVELS},
         relative={level: quantile(relative, level, highest=inf) for level in LEVELS},
         largest=float(gap.max(initial=0.0)),
-        above=Rate(sum(int(part[2].is_discriminatory.sum()) for part in parts), len(gap)),
+        above=Rate.of(sum(int(part[2].is_discriminatory.sum()) for part in parts), len(gap)),
         unchanged=int((gap == 0).sum()),
     )
 
@@ -119,9 +120,9 @@ def change_of(verdicts: Iterable[Verdict], scale: float) -> Change:
 def in_deviations(found: Estimate, scale: float) -> Estimate:
     """The same number in standard deviations; not defined where all answers are equal."""
     if scale == 0 or found.estimate is None:
-        return replace(found, estimate=None, low=None, high=None)
+        return structs.replace(found, estimate=None, low=None, high=None)
     low, high = (None if end is None else end / scale for end in (found.low, found.high))
-    return replace(found, estimate=found.estimate / scale, low=low, high=high)
+    return structs.replace(found, estimate=found.estimate / scale, low=low, high=high)
 
 
 # -- groups ----------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.results import Estimate
 from fairprobe.statistics.quantiles import quantile
-from fairprobe.statistics.resampling import Estimate
 
 TAIL = 0.9
 

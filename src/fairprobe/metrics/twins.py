@@ -97,8 +97,8 @@ def _has(domain: Domain, coupling: Coupling, rows: Rows) -> tuple[Mask, Mask]:
 
 def _rate(verdict: Verdict, within: Mask) -> Rate:
     judged = within & verdict.has_counterpart
-    return Rate(int(verdict.is_discriminatory[judged].sum()), int(judged.sum()))
+    return Rate.of(int(verdict.is_discriminatory[judged].sum()), int(judged.sum()))
 
 
 def _sum(one: Rate, other: Rate) -> Rate:
-    return Rate(one.hits + other.hits, one.samples + other.samples)
+    return Rate.of(one.hits + other.hits, one.samples + other.samples)

@@ -11,8 +11,8 @@ from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.datasets.base import Dataset
 from fairprobe.judgement import Verdict
 from fairprobe.models import Model
+from fairprobe.results import Estimate
 from fairprobe.statistics.groups import difference, ratios
-from fairprobe.statistics.resampling import Estimate
 from fairprobe.statistics.weighted import effective, weighted_share
 
 

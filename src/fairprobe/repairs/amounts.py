@@ -375,7 +375,7 @@ def _point(panel: AmountPanel, setting: float, network: TorchModel, rows: Ints) 
             setting=setting,
             error=float(panel.errors(model, rows).mean()),
             change=float(gap.mean()) / (model.scale or 1.0) if len(gap) else 0.0,
-            affected=Rate(int(verdict.is_discriminatory.sum()), len(gap)),
+            affected=Rate.of(int(verdict.is_discriminatory.sum()), len(gap)),
             dm_rs=common,
             is_constant=panel.is_constant(model, x),
         )

@@ -128,7 +128,7 @@ class Workshop:
             accuracy=people.accuracy,
             f1=people.scores["f1"],
             mcc=people.scores["mcc"],
-            selected=people.selected or Rate(0, 0),
+            selected=people.selected or Rate.of(0, 0),
             ifr_b=people.individual.b,
             ifr_p=people.individual.p,
             dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),

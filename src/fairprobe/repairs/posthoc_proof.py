@@ -139,12 +139,12 @@ def _abstained(panel: Panel, model: Abstaining, answers: Answers) -> Answers:
 def _shares(data: Dataset, rows: Ints, is_handed: Mask) -> dict[str, Rate]:
     """The share that is handed over: of all, and of each sensitive value."""
     groups = groups_of(data, rows)
-    shares = {"": Rate(int(is_handed.sum()), len(rows))}
+    shares = {"": Rate.of(int(is_handed.sum()), len(rows))}
     for value in range(data.domain.value_count):
         inside = groups == value
         if inside.any():
             name = data.domain.describe_value(value)
-            shares[name] = Rate(int(is_handed[inside].sum()), int(inside.sum()))
+            shares[name] = Rate.of(int(is_handed[inside].sum()), int(inside.sum()))
     return shares
 
 

@@ -38,6 +38,7 @@ from fairprobe.documents.scenes import (
     UnmodifiedComparison,
     UsualComparison,
 )
+from fairprobe.results import RankTest
 from fairprobe.scenes.accuracy import (
     Original,
     Violation,
@@ -52,7 +53,7 @@ from fairprobe.scenes.analysis import ALL, Analysis, analyses, totals
 from fairprobe.scenes.controls import against_control
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.oracles import Test
-from fairprobe.statistics.ranks import RankTest, rank_test
+from fairprobe.statistics.ranks import rank_test
 
 TRUTH: tuple[Oracle, ...] = ("gt",)
 METAMORPHIC: tuple[Oracle, ...] = ("inclusion", "exclusion")

@@ -24,7 +24,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from fairprobe.documents.base import RankTestDocument
 from fairprobe.documents.scenes import ImageQuality, Mutation, QualityMeasure
 from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError
 from fairprobe.models import one_thread
@@ -213,7 +212,7 @@ class _Values:
     def measure(self, name: str) -> QualityMeasure:
         originals = list(self.originals.values())
         mutated = [value for values in self.mutated.values() for value in values]
-        test = RankTestDocument(**vars(rank_test(originals, mutated))) if originals else None
+        test = rank_test(originals, mutated) if originals else None
         return QualityMeasure(
             name=name,
             original=float(np.mean(originals)) if originals else None,

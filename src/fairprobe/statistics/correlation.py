@@ -13,8 +13,8 @@ from scipy.stats import t as student
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import DataError
+from fairprobe.results import Estimate
 from fairprobe.statistics.rates import CONFIDENCE
-from fairprobe.statistics.resampling import Estimate
 
 FEWEST = 3  # clusters
 NEAR_ONE = 1 - 1e-12

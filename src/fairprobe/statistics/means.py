@@ -15,8 +15,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from fairprobe.arrays import Floats
+from fairprobe.results import Estimate
 from fairprobe.statistics.rates import CONFIDENCE
-from fairprobe.statistics.resampling import Estimate
 
 MOST = 0.25  # of a: beyond it the sample is too small to tell how skewed it is
 

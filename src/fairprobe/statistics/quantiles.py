@@ -6,8 +6,8 @@ import numpy as np
 from scipy.stats import binom
 
 from fairprobe.arrays import Floats
+from fairprobe.results import Estimate
 from fairprobe.statistics.rates import CONFIDENCE
-from fairprobe.statistics.resampling import Estimate
 
 
 def quantile(

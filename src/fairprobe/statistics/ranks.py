@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy import stats
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import DataError
+from fairprobe.results import RankTest
 
 FEWEST = 3  # two things are always in the same order or in the opposite one
 
@@ -30,26 +29,6 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
     if len(a) < FEWEST or len(set(a)) < 2 or len(set(b)) < 2:
         return None
     return float(stats.spearmanr(a, b).statistic)
-
-
-@dataclass(frozen=True)
-class RankTest:
-    """Mann–Whitney U, two-sided, of `first` and `second` numbers; None where one of them is 0.
-
-    `superiority` is how often a number of the first set is above one of the second (ties count
-    half): ½ where they are alike.
-    """
-
-    first: int
-    second: int
-    first_mean: float | None
-    second_mean: float | None
-    statistic: float | None
-    p_value: float | None
-    superiority: float | None
-
-    def to_dict(self) -> dict[str, Any]:
-        return dict(vars(self))
 
 
 def rank_test(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> RankTest:

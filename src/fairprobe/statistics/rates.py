@@ -2,69 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import hypot
-from typing import Any
 
-from scipy.stats import beta
+from fairprobe.results import CONFIDENCE, Rate
 
-CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Rate:
-    """`hits` of `samples`, with the exact (Clopper–Pearson) interval of the true rate."""
-
-    hits: int
-    samples: int
-    confidence: float = CONFIDENCE
-
-    @property
-    def estimate(self) -> float:
-        return self.hits / self.samples if self.samples else 0.0
-
-    @property
-    def low(self) -> float:
-        """The interval's lower end; 0 when nothing was hit."""
-        return (
-            float(beta.ppf((1 - self.confidence) / 2, self.hits, self.samples - self.hits + 1))
-            if self.hits
-            else 0.0
-        )
-
-    @property
-    def high(self) -> float:
-        """The interval's upper end; 1 when everything was hit, or nothing was sampled."""
-        return (
-            float(beta.ppf((1 + self.confidence) / 2, self.hits + 1, self.samples - self.hits))
-            if self.hits < self.samples
-            else 1.0
-        )
-
-    def at_look(self, look: int) -> Rate:
-        """The same people with the wider interval of one look among any number of looks.
-
-        Who looks at growing data until it shows what they like is wrong more often than each look
-        says. With the confidence 1 − α/(k(k+1)) at look k, the errors of all looks together are at
-        most α · (1/2 + 1/6 + 1/12 + …) = α.
-        """
-        return replace(self, confidence=confidence_at_look(self.confidence, look))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {
-            "estimate": self.estimate,
-            "low": self.low,
-            "high": self.high,
-            "hits": self.hits,
-            "samples": self.samples,
-            "confidence": self.confidence,
-        }
+__all__ = ["CONFIDENCE", "Rate", "confidence_at_look", "newcombe"]
 
 
 def confidence_at_look(confidence: float, look: int, numbers: int = 1) -> float:
-    """The confidence of one look, and of each of so many `numbers`, at which all together hold at
-    `confidence`.
+    """Return the confidence of one look, and of each of n `numbers`, at which all hold together.
+
+    Whoever looks at growing data until it shows what they like is wrong more often than each look
+    says. With the confidence 1 − α/(k(k+1)) at look k, the errors of all looks together are at
+    most α · (1/2 + 1/6 + 1/12 + …) = α.
     """
     return 1 - (1 - confidence) / (numbers * look * (look + 1))
 

@@ -8,16 +8,16 @@ milliseconds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from msgspec import structs
 
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.errors import DataError
-from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.results import CONFIDENCE, Estimate
 
 DRAWS = 1000
 ADDED = (1.0, 4.0)  # people added to a table: little, and much
@@ -28,24 +28,6 @@ Column: TypeAlias = npt.NDArray[Any]  # (N,) labels or group names, numbers or o
 Statistic: TypeAlias = Callable[
     [Floats], Floats
 ]  # (D, …) tables of counts to (D,) or (D, K) numbers, NaN where they are not defined
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A number and its interval, from `samples` people; `left_out` names the groups that have
-    nobody to count.
-
-    `estimate` is None where the number is not defined: a rate of nobody, a difference of fewer than
-    two groups, a ratio to zero. `low` and `high` are None then too, and where no draw defines the
-    number. The interval always holds the estimate.
-    """
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-    samples: int
-    confidence: float = CONFIDENCE
-    left_out: tuple[str, ...] = ()
 
 
 def resampled(
@@ -81,7 +63,7 @@ def resampled(
     highs = [each.high for each in hulls if each.high is not None]
     if not lows or not highs:
         return hulls[0]
-    return replace(hulls[0], low=min(lows), high=max(highs))
+    return structs.replace(hulls[0], low=min(lows), high=max(highs))
 
 
 def around(

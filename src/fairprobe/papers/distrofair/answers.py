@@ -22,7 +22,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fairprobe.documents.base import RankTestDocument
 from fairprobe.documents.survey import (
     Rating,
     RatingRow,
@@ -192,7 +191,7 @@ def evaluate(key: SurveyKey, answers: Answers, *, seed: int = 0) -> SurveyEvalua
             ]
             for is_real in (True, False)
         )
-        tests[question] = RankTestDocument(**vars(rank_test(real, mutated)))
+        tests[question] = rank_test(real, mutated)
     return SurveyEvaluation(
         participants=found.participants,
         valid=found.valid,

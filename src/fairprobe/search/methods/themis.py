@@ -137,7 +137,7 @@ class _Tally:
 
     def causal(self, confidence: float) -> Rate:
         """The causal score at this confidence, all looks together."""
-        return Rate(self.hits, self.draws, confidence).at_look(self.looks)
+        return Rate.of(self.hits, self.draws, confidence_at_look(confidence, self.looks))
 
     def group(self, confidence: float) -> tuple[float, float, float]:
         """The group score and its interval: of the class on which sensitive values differ most."""
@@ -147,7 +147,9 @@ class _Tally:
         each = confidence_at_look(confidence, self.looks, self.labels.size)
         best, low, high = 0.0, 0.0, 0.0
         for column in self.labels.T:
-            rates = [Rate(int(hits), int(n), each) for hits, n in zip(column, drawn, strict=True)]
+            rates = [
+                Rate.of(int(hits), int(n), each) for hits, n in zip(column, drawn, strict=True)
+            ]
             estimates = [rate.estimate for rate in rates if rate.samples]
             # Of a value nobody was drawn with, 0 and 1.
             lows, highs = [rate.low for rate in rates], [rate.high for rate in rates]
