@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fairprobe.language.excess import Answers, Excess, Observations, sides
+from fairprobe.language.excess import Answers, Excess, Observations
 from fairprobe.language.exchange import plan
 from fairprobe.language.lexicon import Entry, Lexicon, open_lexicon
 from fairprobe.language.places import Finder
@@ -111,7 +111,7 @@ def tweets() -> list[Text]:
 def measured(model: TextModel, texts: Sequence[Text], lexicon: Lexicon, seed: int = 0) -> Any:
     made = plan(texts, lexicon, rng=np.random.default_rng(seed), limit=600)
     answers = Answers(model)
-    answers.ask(sides(made))
+    answers.query(made.queries())
     return Observations(made, answers, lexicon.words)
 
 
@@ -167,7 +167,7 @@ def same_group_names(
         own = replace(lexicon, entries=(halves,))
         texts = expand([Text(each, 0) for each in templates], own, {}, rng)
         made = plan(texts, own, rng=np.random.default_rng(split), limit=600)
-        answers.ask(sides(made))
+        answers.query(made.queries())
         seen = Observations(made, answers, own.words)
         found = seen.excess(seen.flips).excess
         reported += found.low > 0
@@ -203,7 +203,7 @@ def shuffled(models: dict[str, Callable[[], TextModel]]) -> None:
                 for n, each in enumerate(some)
             ]
             made = plan(texts, own, rng=rng)
-            answers.ask(sides(made))
+            answers.query(made.queries())
             seen = Observations(made, answers, own.words)
             found = seen.excess(seen.flips).excess
             held += found.low <= 0 <= found.high

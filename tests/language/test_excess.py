@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from fairprobe.language.excess import Answers, Observations, sides
+from fairprobe.language.excess import Answers, Observations
 from fairprobe.language.exchange import plan
 from fairprobe.language.lexicon import Lexicon, LexiconFile, from_file, open_lexicon
 from fairprobe.language.texts import Text
@@ -29,7 +29,7 @@ def observed(
     model = TextModel(lambda given: [judge(text) for text in given])
     made = plan(texts, lexicon, rng=np.random.default_rng(0))
     answers = Answers(model)
-    answers.ask(sides(made))
+    answers.query(made.queries())
     return Observations(made, answers, lexicon.words)
 
 

@@ -26,7 +26,7 @@ from fairprobe.audits.text_document import text_document
 from fairprobe.documents import TextDocument
 from fairprobe.errors import DataError, SettingError
 from fairprobe.escapes import spreadsheet_cell
-from fairprobe.language.excess import Answers, Observations, sides
+from fairprobe.language.excess import Answers, Observations
 from fairprobe.language.exchange import PER_GROUP, Plan, plan
 from fairprobe.language.inside import Inside, biased_neurons, look_inside
 from fairprobe.language.lexicon import Lexicon, open_lexicon
@@ -212,7 +212,7 @@ def audited(
     """Ask the model about all exchanges, look inside and search where that is possible."""
     answers = Answers(model)
     with stages.keep_partial(lambda: len(answers) > 0), stages.stage(ASKING) as step:
-        answers.ask(sides(exchanges), _counted(step))
+        answers.query(exchanges.queries(), _counted(step))
     observations = Observations(exchanges, answers, lexicon.words)
     inside: Inside | None = None
     searches: list[SearchResult] = []

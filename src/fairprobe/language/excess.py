@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
-from fairprobe.language.exchange import Exchange, Plan, Side
+from fairprobe.language.exchange import Exchange, Plan
 from fairprobe.language.lexicon import Words
 from fairprobe.models.text import TextModel
 from fairprobe.statistics.clusters import Difference, clustered_difference
@@ -72,7 +72,9 @@ class Answers:
     def __contains__(self, text: object) -> bool:
         return text in self._known
 
-    def ask(self, texts: Sequence[str], progress: Callable[[int, int], None] | None = None) -> None:
+    def query(
+        self, texts: Sequence[str], progress: Callable[[int, int], None] | None = None
+    ) -> None:
         """Ask for those that are not known yet. What was answered before an interrupt is kept."""
         wanted = [text for text in dict.fromkeys(texts) if text not in self._known]
         for first in range(0, len(wanted), AT_ONCE):
@@ -116,7 +118,7 @@ class Observations:
         keys: dict[tuple[str, str], int] = {}
         self._members_of: Ints = np.array(  # (exchanges, 2) the word of each side
             [
-                [keys.setdefault((side.group, side.word), len(keys)) for side in _both(each)]
+                [keys.setdefault((side.group, side.word), len(keys)) for side in each.sides]
                 for each in self.exchanges
             ],
             dtype=np.int64,
@@ -283,12 +285,3 @@ def _clusters(plan: Plan) -> Ints:
     names: dict[str, int] = {}
     keys = (each.cluster or f"\0{number}" for number, each in enumerate(plan.texts))
     return np.array([names.setdefault(key, len(names)) for key in keys], dtype=np.int64)
-
-
-def sides(plan: Plan) -> list[str]:
-    """Every text to ask about, in the order of the plan."""
-    return list(dict.fromkeys(side.text for each in plan.exchanges for side in _both(each)))
-
-
-def _both(each: Exchange) -> tuple[Side, Side]:
-    return each.first, each.second

@@ -1,7 +1,7 @@
-"""Where the words of a lexicon stand in a text, and the text with other words in these places.
+"""Find the words of a lexicon in a text, and write other words in their places.
 
-What is kept: case (black, Black, BLACK), plurals, possessives (women's, ladies'), a and an, and the
-role of a pronoun: her is him or his, his is her or hers, by the word that follows.
+The replacement keeps case (black, Black, BLACK), plurals, possessives (women's, ladies'), a and an,
+and the role of a pronoun: her becomes him or his, and his becomes her or hers, by the next word.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from functools import cached_property
 
 from fairprobe.language.lexicon import Entry, Lexicon, Term
 
-# After one of these, or at the end, "her" is an object and "his" stands alone; a noun or an
-# adjective follows otherwise. The same tells "a Christian and …" from "a Christian family".
+# Before one of these, or at the end, "her" is an object and "his" stands alone; before any other
+# word they are possessive. The same distinguishes "a Christian and …" from "a Christian family".
 FUNCTION_WORDS = frozenset(
     """a about above across after again against all along already also although always am among an
     and any are around as at away back be because been before behind being below beneath beside
     between beyond both but by came can come could did do does doing down during each either else
     enough even ever every except for from get go goes going gone got had has have having he her
-    here herself him himself his how however i if in inside instead into is it its itself just last
+    here herself him himself his however how i if in inside instead into is it its itself just last
     later like may me might more most must near neither never no nor not now of off often on once
     one only onto or our out outside over perhaps quite rather right said says shall she should
     since so some soon still such than that the their them themselves then there these they this
@@ -37,7 +37,7 @@ SILENT_H = re.compile(r"(?:hour|honest|hono|heir)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Place:
-    """A word of a group in a text: from `start` to `end`."""
+    """A word of a group in a text, from `start` to `end`."""
 
     start: int
     end: int
@@ -57,10 +57,11 @@ class Finder:
             for form in term.sought:
                 self._add(form, (entry, group, term, form == term.plural))
 
-    def _add(self, form: str, found: tuple[Entry, str, Term, bool]) -> None:
-        known = self._forms.setdefault(_key(form), [])
-        if all(each[0] is not found[0] or each[2].role != found[2].role for each in known):
-            known.append(found)
+    def _add(self, form: str, meaning: tuple[Entry, str, Term, bool]) -> None:
+        meanings = self._forms.setdefault(_key(form), [])
+        entry, _, term, _ = meaning
+        if all(other is not entry or role.role != term.role for other, _, role, _ in meanings):
+            meanings.append(meaning)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -71,22 +72,22 @@ class Finder:
         return _any_of(self.lexicon.exceptions) if self.lexicon.exceptions else None
 
     def places(self, text: str) -> list[Place]:
-        """All places in the order of the text."""
-        barred = [] if self._exceptions is None else list(self._exceptions.finditer(text))
-        found = []
-        for match in self._pattern.finditer(text):
-            if any(each.start() < match.end() and match.start() < each.end() for each in barred):
+        """Return all places in the order of the text."""
+        phrases = [] if self._exceptions is None else list(self._exceptions.finditer(text))
+        places = []
+        for word in self._pattern.finditer(text):
+            if any(each.start() < word.end() and word.start() < each.end() for each in phrases):
                 continue
-            entry, group, term, is_plural = self._meant(text, match)
-            found.append(Place(match.start(), match.end(), entry, group, term, is_plural))
-        return found
+            entry, group, term, is_plural = self._meaning(text, word)
+            places.append(Place(word.start(), word.end(), entry, group, term, is_plural))
+        return places
 
-    def _meant(self, text: str, match: re.Match[str]) -> tuple[Entry, str, Term, bool]:
-        """Which of several words of the same form is meant."""
-        options = self._forms[_key(match[0])]
+    def _meaning(self, text: str, word: re.Match[str]) -> tuple[Entry, str, Term, bool]:
+        """Choose among words of the same form by the next word."""
+        options = self._forms[_key(word[0])]
         if len(options) == 1:
             return options[0]
-        after = NEXT.match(text, match.end())
+        after = NEXT.match(text, word.end())
         is_before_noun = after is not None and after[1].lower() not in FUNCTION_WORDS
         wanted = ("adjective", "possessive") if is_before_noun else ("noun", "object", "alone")
         return next(
@@ -98,8 +99,8 @@ class Finder:
 def fill(
     text: str, places: Sequence[Place], choose: Callable[[Place], tuple[Term, str] | None]
 ) -> tuple[str, list[tuple[int, int]]]:
-    """The text with another term in each place for which `choose` names one (the term and the kind
-    of its entry), and where in the new text they stand.
+    """Return the text with another term in each place for which `choose` names one (the term and
+    the kind of its entry), and the spans of the new words.
     """
     parts: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -108,27 +109,27 @@ def fill(
         chosen = choose(place)
         if chosen is None:
             continue
-        before = text[last : place.start]
-        word = _written(text, place, *chosen)
-        before = _with_article(before, word)
+        word = _in_form(text, place, *chosen)
+        before = _with_article(text[last : place.start], word)
         parts += [before, word]
         spans.append((length + len(before), length + len(before) + len(word)))
         length += len(before) + len(word)
         last = place.end
         rest = text[last : last + 2].replace("’", "'")
-        if place.is_plural and rest == "'s" and word.lower().endswith("s"):
+        ends_in_s = word.lower().endswith("s")
+        if place.is_plural and rest == "'s" and ends_in_s:
             last += 2
             parts.append("'")
             length += 1
-        elif place.is_plural and rest[:1] == "'" and rest != "'s" and not _ends_in_s(word):
+        elif place.is_plural and rest[:1] == "'" and rest != "'s" and not ends_in_s:
             last += 1
             parts.append("'s")
             length += 2
     return "".join([*parts, text[last:]]), spans
 
 
-def _written(text: str, place: Place, term: Term, kind: str) -> str:
-    """The term in the form and case of the place."""
+def _in_form(text: str, place: Place, term: Term, kind: str) -> str:
+    """Return the term in the form and case of the place."""
     word = term.plural if place.is_plural and term.plural else term.word
     if place.entry.kind == "pronoun" != kind and place.term.role in ("possessive", "alone"):
         word = f"{word}'s"
@@ -146,26 +147,17 @@ def _written(text: str, place: Place, term: Term, kind: str) -> str:
 
 
 def _with_article(before: str, word: str) -> str:
-    """The text before a word, with the a or an that the word wants."""
-    found = ARTICLE.search(before)
-    if found is None:
+    """Correct a or an at the end of the text before a word."""
+    match = ARTICLE.search(before)
+    if match is None:
         return before
-    article, space = found.groups()
-    wanted = "an" if _starts_with_vowel(word) else "a"
+    article, space = match.groups()
+    is_vowel = word[0].lower() in "aeiou" and not SPOKEN_CONSONANT.match(word)
+    wanted = "an" if is_vowel or SILENT_H.match(word) else "a"
     if article[0].isupper():
-        shouted = article.isupper() and (len(article) > 1 or word.isupper())
-        wanted = wanted.upper() if shouted else wanted.capitalize()
-    return f"{before[: found.start()]}{wanted}{space}"
-
-
-def _starts_with_vowel(word: str) -> bool:
-    if SILENT_H.match(word):
-        return True
-    return word[0].lower() in "aeiou" and not SPOKEN_CONSONANT.match(word)
-
-
-def _ends_in_s(word: str) -> bool:
-    return word.lower().endswith("s")
+        is_shouted = article.isupper() and (len(article) > 1 or word.isupper())
+        wanted = wanted.upper() if is_shouted else wanted.capitalize()
+    return f"{before[: match.start()]}{wanted}{space}"
 
 
 def _key(form: str) -> str:
@@ -173,7 +165,7 @@ def _key(form: str) -> str:
 
 
 def _any_of(forms: Iterable[str]) -> re.Pattern[str]:
-    """A pattern of whole words, the longest first; spaces may be hyphens."""
+    """Return a pattern of whole words, the longest first, with spaces or hyphens."""
     longest = sorted({_key(form) for form in forms}, key=len, reverse=True)
     words = [r"[\s-]+".join(map(re.escape, form.split(" "))) for form in longest]
     return re.compile(rf"(?<![\w@#])(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)

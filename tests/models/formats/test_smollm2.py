@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairprobe.language.excess import Answers, Observations, sides
+from fairprobe.language.excess import Answers, Observations
 from fairprobe.language.exchange import plan
 from fairprobe.language.lexicon import Entry, open_lexicon
 from fairprobe.language.texts import Text, expand
@@ -45,13 +45,13 @@ def test_a_real_language_model_is_asked_once_and_names_of_one_group_are_no_findi
     with smollm2_server() as address:
         chat = Chat(address, prompt(RUDE, "logprobs"), cache=tmp_path / "answers.sqlite")
         answers = Answers(ChatText(chat))
-        answers.ask(sides(made))
+        answers.query(made.queries())
         again = Chat(address, prompt(RUDE, "logprobs"), cache=tmp_path / "answers.sqlite")
-        known = ChatText(again).probabilities(sides(made))
-    p = answers.probabilities(sides(made))
+        known = ChatText(again).probabilities(made.queries())
+    p = answers.probabilities(made.queries())
     np.testing.assert_allclose(known, p)
     assert again.usage.requests == 0
-    assert 0 < chat.usage.requests <= 2 * len(sides(made)) + 40
+    assert 0 < chat.usage.requests <= 2 * len(made.queries()) + 40
     assert p[:, -1].mean() < 0.2  # most of the probability is on the two labels
     assert len(np.unique(p[:, 0])) > 4
     excess = Observations(made, answers, lexicon.words)
