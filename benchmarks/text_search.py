@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from benchmarks.text import DATA, toxic, tweets
 from fairprobe.language.exchange import plan
-from fairprobe.language.inside import Inside, biased_neurons, look_inside
+from fairprobe.language.inside import Inside, look_inside
 from fairprobe.language.lexicon import Lexicon, open_lexicon
 from fairprobe.language.search import Guide, Searcher
 from fairprobe.language.texts import Text
@@ -113,7 +113,7 @@ def compare(name: str, model: TextModel, seeds: int, guides: Sequence[Guide], re
                 guide=guide,
                 filtered=filtered,
                 rng=np.random.default_rng(repeat),
-                neurons=biased_neurons(inside),
+                neurons=inside.biased_neurons(),
             ).run(some)
             print(
                 f"{name}, {guide}, repeat {repeat}, {'seen bigrams' if filtered else 'no filter'}:"

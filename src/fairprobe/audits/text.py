@@ -28,7 +28,7 @@ from fairprobe.errors import DataError, SettingError
 from fairprobe.escapes import spreadsheet_cell
 from fairprobe.language.excess import Answers, Observations
 from fairprobe.language.exchange import PER_GROUP, Plan, plan
-from fairprobe.language.inside import Inside, biased_neurons, look_inside
+from fairprobe.language.inside import Inside, look_inside
 from fairprobe.language.lexicon import Lexicon, open_lexicon
 from fairprobe.language.search import Guide, Searcher, SearchResult
 from fairprobe.language.texts import Slots, Text, TextsSource, expand, open_texts, read_slots
@@ -276,7 +276,7 @@ def _searches(
                 guide=guide,
                 filtered=how.bigrams,
                 rng=np.random.default_rng(about.seed),
-                neurons=biased_neurons(inside),
+                neurons=inside.biased_neurons(),
                 fluency=how.fluency,
             )
             yield searcher.run(exchanges.texts[: how.seeds], progress=_counted(step))

@@ -24,7 +24,7 @@ from fairprobe.documents.text import (
 )
 from fairprobe.language.excess import Excess, GroupAnswers, Observations, WordInfluence
 from fairprobe.language.exchange import Plan, Side
-from fairprobe.language.inside import Inside
+from fairprobe.language.inside import Inside, top_share
 from fairprobe.language.lexicon import Lexicon
 from fairprobe.language.search import TITLES, SearchResult
 from fairprobe.models.text import TextModel
@@ -155,7 +155,7 @@ def _inside(inside: Inside) -> TextInterpretation:
             scale_free=mine.auc_scale_free,
             scale_free_control=its.auc_scale_free,
             ratio=inside.ratio(number),
-            top_share=min(inside.top_share(mine), 1.0),
+            top_share=min(top_share(mine), 1.0),
             biased=[int(each) for each in mine.biased],
             curve=[float(each) for each in mine.curve],
             curve_control=[float(each) for each in its.curve],

@@ -1,9 +1,9 @@
-"""Looking inside a text network: how strongly the neurons of each layer react to an exchange of
-groups, beside the control. Algorithm 1 of NeuronFair, on pairs of texts.
+"""Look inside a text network: how strongly the neurons of each layer react to an exchange of
+groups, compared with the control. Algorithm 1 of NeuronFair, on pairs of texts.
 
 A layer is an embedding, a recurrent network, or one call of an activation function. Where a layer
-gives a vector for each token, the vectors of a text are averaged, because exchanged words may have
-different numbers of tokens.
+returns a vector for each token, the vectors of a text are averaged, because exchanged words may
+have different numbers of tokens.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from fairprobe.models.formats.text_network import network_logits
 from fairprobe.models.text import TextNetwork
 from fairprobe.models.trace import ACTIVATIONS
 
-PAIRS = 1000  # pairs of texts that are compared at most
+MAX_PAIRS = 1000  # pairs of texts that are compared
 BATCH = 32
-TOP = 0.2  # of the neurons: which part of the difference they hold
+TOP = 0.2  # share of the neurons: what part of the difference they hold
 WATCHED = (nn.Embedding, nn.EmbeddingBag, nn.RNNBase)
 
 
@@ -38,19 +38,24 @@ class Inside:
     control: NeuronBias
 
     def ratio(self, layer: int) -> float | None:
-        """By how much the mean difference of a layer exceeds that of the control."""
-        mine, its = (
-            float(each.layers[layer].difference.mean()) for each in (self.cross, self.control)
+        """Divide the mean difference of a layer by that of the control."""
+        cross, control = (
+            float(bias.layers[layer].difference.mean()) for bias in (self.cross, self.control)
         )
-        return mine / its if its > 0 else None
+        return cross / control if control > 0 else None
 
-    @staticmethod
-    def top_share(layer: LayerBias) -> float:
-        """The part of the layer's difference that a fifth of its neurons hold."""
-        ordered = np.sort(layer.difference)[::-1]
-        total = float(ordered.sum())
-        first = max(round(TOP * len(ordered)), 1)
-        return float(ordered[:first].sum()) / total if total > 0 else 0.0
+    def biased_neurons(self) -> tuple[str, Ints]:
+        """Return the layer that reacts most, compared with the control, and its biased neurons."""
+        layers = self.cross.layers
+        layer = layers[max(range(len(layers)), key=lambda number: self.ratio(number) or 0.0)]
+        return layer.name, layer.biased
+
+
+def top_share(layer: LayerBias) -> float:
+    """Return the part of the layer's difference that a fifth of its neurons hold."""
+    ordered = np.sort(layer.difference)[::-1]
+    total = float(ordered.sum())
+    return float(ordered[: max(round(TOP * len(ordered)), 1)].sum()) / total if total > 0 else 0.0
 
 
 class Recorder(TorchFunctionMode):
@@ -60,10 +65,9 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self._module, self._path = module, [""]
         self.layers: dict[str, Tensor] = {}
-        self._last: Tensor | None = None
 
     def run(self, network: TextNetwork, texts: Sequence[str]) -> dict[str, Tensor]:
-        """The vectors of the hidden layers; what is computed from the last layer is none."""
+        """Return the vectors of the hidden layers; the output is none of them."""
         self.layers = {}
         hooks = []
         for name, child in self._module.named_modules():
@@ -75,9 +79,8 @@ class Recorder(TorchFunctionMode):
         finally:
             for hook in hooks:
                 hook.remove()
-        outputs = [name for name, each in self.layers.items() if each.shape == logits.shape]
         last = next(reversed(self.layers), None)
-        if last in outputs:
+        if last is not None and self.layers[last].shape == logits.shape:
             del self.layers[last]
         return self.layers
 
@@ -92,16 +95,16 @@ class Recorder(TorchFunctionMode):
 
     def _leave(self, module: nn.Module, _: Any, output: Any) -> None:
         name = self._path.pop()
-        found = output[0] if isinstance(output, tuple) else output
-        if isinstance(module, WATCHED) and isinstance(found, Tensor):
-            self._keep(name, found)
+        tensor = output[0] if isinstance(output, tuple) else output
+        if isinstance(module, WATCHED) and isinstance(tensor, Tensor):
+            self._keep(name, tensor)
 
     def _keep(self, name: str, output: Tensor) -> None:
         if output.ndim < 2:
             return
         vector = output.flatten(1, -2).mean(dim=1) if output.ndim > 2 else output
-        seen = sum(each.split("#")[0] == name for each in self.layers)
-        self.layers[f"{name}#{seen + 1}" if seen else name] = vector
+        earlier = sum(layer.split("#")[0] == name for layer in self.layers)
+        self.layers[f"{name}#{earlier + 1}" if earlier else name] = vector
 
 
 def text_bias(
@@ -110,34 +113,32 @@ def text_bias(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> NeuronBias:
-    """Compares the two texts of every pair in every layer."""
-    sums: dict[str, list[Floats]] = {}
+    """Compare the two texts of every pair in every layer."""
+    sums: dict[str, Floats] = {}
     recorder = Recorder(network.module)
     for start in range(0, len(pairs), BATCH):
-        part = pairs[start : start + BATCH]
-        texts = [first for first, _ in part] + [second for _, second in part]
+        batch = pairs[start : start + BATCH]
+        texts = [first for first, _ in batch] + [second for _, second in batch]
         with torch.no_grad():
             layers = recorder.run(network, texts)
         for name, output in layers.items():
             if len(output) != len(texts):
                 continue
-            mine, other = (each.double().cpu().numpy() for each in output.chunk(2))
-            new = [np.abs(mine - other).sum(axis=0), mine.sum(axis=0), (mine**2).sum(axis=0)]
-            sums[name] = (
-                [a + b for a, b in zip(sums[name], new, strict=True)] if name in sums else new
-            )
+            first, second = (half.double().cpu().numpy() for half in output.chunk(2))
+            new = np.stack([np.abs(first - second), first, first**2]).sum(axis=1)
+            sums[name] = sums[name] + new if name in sums else new
         if progress is not None:
             progress(min(start + BATCH, len(pairs)), len(pairs))
     if not sums:
         raise ModelError("The network has no layer that could be compared between texts.")
     return NeuronBias(
-        tuple(_layer(name, each, len(pairs)) for name, each in sums.items()), len(pairs)
+        tuple(_layer(name, total / len(pairs)) for name, total in sums.items()), len(pairs)
     )
 
 
-def _layer(name: str, sums: list[Floats], pairs: int) -> LayerBias:
-    difference, mean, squares = (each / pairs for each in sums)
-    variance: Floats = np.maximum(squares - mean**2, 0)
+def _layer(name: str, means: Floats) -> LayerBias:
+    difference, mean, square = means
+    variance: Floats = np.maximum(square - mean**2, 0)
     return LayerBias(name, difference, np.sqrt(variance))
 
 
@@ -148,16 +149,8 @@ def look_inside(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> Inside:
-    """Algorithm 1 for exchanges with another group and for those of the control, as many of
-    each.
-    """
-    count = min(len(cross), len(control), PAIRS)
-    both = [text_bias(network, each[:count], progress=progress) for each in (cross, control)]
-    return Inside(both[0], both[1])
-
-
-def biased_neurons(inside: Inside) -> tuple[str, Ints]:
-    """The layer that reacts most, compared with the control, and its biased neurons."""
-    layers = inside.cross.layers
-    place = max(range(len(layers)), key=lambda number: inside.ratio(number) or 0.0)
-    return layers[place].name, layers[place].biased
+    """Run Algorithm 1 for the same number of exchanges with another group and of the control."""
+    count = min(len(cross), len(control), MAX_PAIRS)
+    return Inside(
+        *(text_bias(network, pairs[:count], progress=progress) for pairs in (cross, control))
+    )
