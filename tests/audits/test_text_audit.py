@@ -135,7 +135,7 @@ def test_an_interrupt_keeps_the_texts_that_were_answered() -> None:
     ("texts", "lexicon", "message"),
     [
         (["Nobody here."], "orientation", "None of the 1 texts holds a word"),
-        ([], "orientation", "holds no text"),
+        ([], "orientation", "contains no text"),
         (TEXTS, "orientatoin", "Did you mean 'orientation'"),
     ],
 )

@@ -41,12 +41,12 @@ def test_clusters_are_a_column(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "column", "message"),
     [
-        ("t.csv", "a,b\n1,2\n", None, "name the one that holds the texts"),
+        ("t.csv", "a,b\n1,2\n", None, "name the one that contains the texts"),
         ("t.csv", "a,b\n1,2\n", "c", "no column 'c'"),
         ("t.csv", "", None, "is empty"),
         ("t.jsonl", "{\n", None, "line 1 is not JSON"),
         ("t.jsonl", "[1]\n", None, "neither a text nor an object"),
-        ("t.txt", "\n\n", None, "holds no text"),
+        ("t.txt", "\n\n", None, "contains no text"),
         ("t.txt", "x\n", "c", "plain lines"),
     ],
 )

@@ -1,19 +1,19 @@
-"""`Lexicon`: the words of each group that can be exchanged for each other, and the words of the
-control. Ours are packaged; a user's own is a TOML file of the same form:
+"""`Lexicon`: words of each group that can be exchanged for each other, and words of the control.
+Some are packaged; a user can write a TOML file of the same form:
 
     name = "age"
     title = "age"
     words = "fixed"                     # the question is about these words; or "sample": they
-                                        # stand for others like them, as names do
+                                        # are examples of others like them, as names are
     except = ["old testament"]          # phrases in which a word is not about people
 
-    [control]                           # neutral words by kind; without them, words of the same
-    adjective = ["tall", "quiet"]       # group are exchanged as the control
+    [control]                           # neutral words by kind; without them, the control
+    adjective = ["tall", "quiet"]       # exchanges words of the same group
 
-    [[entries]]                         # words that can stand in each other's place
+    [[entries]]                         # words that can replace each other
     kind = "adjective"
     [entries.groups]
-    old = ["elderly", "+old"]           # +: is put into texts, but not looked for in them
+    old = ["elderly", "+old"]           # +: put into texts, but not looked for in them
     young = ["young"]
 
 A noun is written "man/men" where its plural is irregular. A pronoun that has several roles is
@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -42,14 +42,14 @@ ROLES = ("object", "possessive", "alone", "reflexive")
 
 
 class EntryFile(Document, frozen=True, kw_only=True):
-    """Words that can stand in each other's place, by group."""
+    """Words that can replace each other, by group."""
 
     kind: str
     groups: dict[str, list[str]]
 
 
 class LexiconFile(Document, frozen=True, kw_only=True, rename={"exceptions": "except"}):
-    """A lexicon as its TOML file has it."""
+    """A lexicon in its TOML file."""
 
     name: str
     entries: list[EntryFile]
@@ -62,8 +62,8 @@ class LexiconFile(Document, frozen=True, kw_only=True, rename={"exceptions": "ex
 
 @dataclass(frozen=True)
 class Term:
-    """A word or phrase, its plural where it has one, and its role if it is a pronoun. Forms that
-    are not `sought` are put into texts, but not looked for in them.
+    """A word or phrase, its plural if any, and its role if it is a pronoun. Only forms that are
+    `sought` are looked for in texts; all are put into texts.
     """
 
     word: str
@@ -73,7 +73,7 @@ class Term:
 
     @classmethod
     def parse(cls, text: str, kind: str) -> Term:
-        """A term as it is written in a lexicon."""
+        """Parse a term of a lexicon."""
         rest, _, role = text.partition(":")
         word, slash, plural = rest.partition("/")
         if kind not in WITHOUT_PLURAL and not slash:
@@ -86,7 +86,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Entry:
-    """Words that can stand in each other's place, by group."""
+    """Words that can replace each other, by group."""
 
     kind: str
     groups: Mapping[str, tuple[Term, ...]]
@@ -95,7 +95,7 @@ class Entry:
 @dataclass(frozen=True)
 class Lexicon:
     """The words of each group, in entries, and those of the control by kind: neutral ones, or by
-    group. `words` says whether the words are the question or a sample.
+    group. `words`: "fixed" if the question is about these words, "sample" if they are examples.
     """
 
     name: str
@@ -108,48 +108,51 @@ class Lexicon:
 
     @cached_property
     def groups(self) -> tuple[str, ...]:
-        """All groups, in the order of the file."""
+        """Return all groups in the order of the file."""
         return tuple(dict.fromkeys(name for entry in self.entries for name in entry.groups))
 
     def terms(self) -> Iterator[tuple[Entry, str, Term]]:
-        """Every term with its entry and group."""
+        """Yield every term with its entry and group."""
         for entry in self.entries:
             for group, terms in entry.groups.items():
                 for term in terms:
                     yield entry, group, term
 
     def control_words(self, kind: str, group: str) -> tuple[Term, ...]:
-        """The words of the control for a place of this kind; none if the lexicon has none."""
-        found = self.control.get(kind, ())
-        return found.get(group, ()) if isinstance(found, Mapping) else found
+        """Return the words of the control for a place of this kind, if there are any."""
+        words = self.control.get(kind, ())
+        return words.get(group, ()) if isinstance(words, Mapping) else words
 
 
 def open_lexicon(source: Lexicon | Path | str) -> Lexicon:
-    """One of ours by its name, or a user's own TOML file."""
+    """Open a packaged lexicon by its name, or a TOML file."""
     if isinstance(source, Lexicon):
         return source
     if str(source) in LEXICONS:
         with as_file(files("fairprobe.language") / "lexicons" / f"{source}.toml") as path:
             return _read(path)
-    path = Path(source)
-    if path.suffix != ".toml":
+    if Path(source).suffix != ".toml":
         raise SettingError(
-            f"There is no lexicon '{source}'.{suggest(str(source), LEXICONS)} Or name a TOML file"
-            " of your own."
+            f"There is no lexicon '{source}'.{suggest(str(source), LEXICONS)} Or name a TOML file."
         )
-    return _read(path)
+    return _read(Path(source))
+
+
+def read_settings(path: Path, what: str) -> dict[str, Any]:
+    """Read a user's TOML file; `what` names it in messages."""
+    try:
+        return read_toml(path)
+    except ValueError as error:
+        why = str(error).partition("\n")[0]
+        raise SettingError(f"The {what} {path} is not valid TOML: {why}.") from error
+    except OSError as error:
+        raise SettingError(
+            f"The {what} {path} cannot be read: {error.strerror or error}."
+        ) from error
 
 
 def _read(path: Path) -> Lexicon:
-    try:
-        body = read_toml(path)
-    except ValueError as error:
-        why = str(error).partition("\n")[0]
-        raise SettingError(f"The lexicon {path} is not valid TOML: {why}.") from error
-    except OSError as error:
-        raise SettingError(
-            f"The lexicon {path} cannot be read: {error.strerror or error}."
-        ) from error
+    body = read_settings(path, "lexicon")
     try:
         return from_file(msgspec.convert(body, LexiconFile))
     except msgspec.ValidationError as error:
@@ -162,17 +165,10 @@ def _read(path: Path) -> Lexicon:
 
 
 def from_file(file: LexiconFile) -> Lexicon:
-    """Check a lexicon and parse its words; ValueError says what is wrong."""
-    entries = tuple(
-        Entry(
-            entry.kind,
-            {name: _parsed(words, entry.kind) for name, words in entry.groups.items()},
-        )
-        for entry in file.entries
-    )
-    if not entries:
+    """Check a lexicon and parse its words; raise ValueError if it is not valid."""
+    if not file.entries:
         raise ValueError("it has no [[entries]]. Add at least one.")
-    for number, entry in enumerate(entries, start=1):
+    for number, entry in enumerate(file.entries, start=1):
         if len(entry.groups) < 2:
             raise ValueError(f"entry {number} has fewer than two groups. Name another group.")
     return Lexicon(
@@ -181,14 +177,18 @@ def from_file(file: LexiconFile) -> Lexicon:
         about=file.about,
         words=file.words,
         exceptions=tuple(file.exceptions),
-        entries=entries,
+        entries=tuple(
+            Entry(entry.kind, _parsed_groups(entry.groups, entry.kind)) for entry in file.entries
+        ),
         control={
-            kind: _parsed(words, kind)
-            if isinstance(words, list)
-            else {group: _parsed(each, kind) for group, each in words.items()}
+            kind: _parsed(words, kind) if isinstance(words, list) else _parsed_groups(words, kind)
             for kind, words in file.control.items()
         },
     )
+
+
+def _parsed_groups(groups: Mapping[str, list[str]], kind: str) -> dict[str, tuple[Term, ...]]:
+    return {name: _parsed(words, kind) for name, words in groups.items()}
 
 
 def _parsed(words: Sequence[str], kind: str) -> tuple[Term, ...]:
@@ -198,7 +198,7 @@ def _parsed(words: Sequence[str], kind: str) -> tuple[Term, ...]:
             raise ValueError(f"'{written}' is not a word. Write one, such as 'quiet'.")
         if term.role and term.role not in ROLES:
             raise ValueError(
-                f"'{written}' has an unknown role. Known: {', '.join(ROLES)}; without one, it is a"
+                f"'{written}' has an unknown role. Use one of {', '.join(ROLES)}, or none for a"
                 " subject."
             )
     if not terms:
@@ -207,7 +207,7 @@ def _parsed(words: Sequence[str], kind: str) -> tuple[Term, ...]:
 
 
 def regular_plural(word: str) -> str:
-    """neighbor → neighbors, library → libraries, church → churches."""
+    """Form the plural: neighbor → neighbors, library → libraries, church → churches."""
     lower = word.lower()
     if lower.endswith(("s", "x", "z", "ch", "sh")):
         return f"{word}es"

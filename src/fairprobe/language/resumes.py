@@ -1,4 +1,4 @@
-"""Names that stand for groups, and résumés of our own to put them on (`resumes.toml`)."""
+"""Names that stand for groups, and résumés to put them on (`resumes.toml`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOT = "{name}"
 
 @dataclass(frozen=True)
 class NameSet:
-    """Names with the group of each, by every attribute in which they differ."""
+    """Names, and the group of each by every attribute in which they differ."""
 
     title: str
     source: str
@@ -25,7 +25,7 @@ class NameSet:
     groups: dict[str, tuple[str, ...]]  # for each attribute, the group of each name
 
     def full(self, name: str, partner: str) -> str:
-        """The whole name of a person."""
+        """Combine the two halves of a name."""
         return f"{name} {partner}" if self.kind == "first" else f"{partner} {name}"
 
 
@@ -36,46 +36,45 @@ def _packaged() -> dict[str, Any]:
 
 
 def name_sets() -> tuple[str, ...]:
-    """The sets of names there are."""
+    """List the sets of names."""
     return tuple(_packaged()["sets"])
 
 
 def name_set(name: str) -> NameSet:
-    """A set of names."""
+    """Return a set of names."""
     sets = _packaged()["sets"]
     if name not in sets:
         raise SettingError(f"There is no set of names '{name}'.{suggest(name, sets)}")
-    given = sets[name]
-    listed = [(each, one) for each in given["names"] for one in each["names"]]
+    body = sets[name]
+    pairs = [(names, person) for names in body["names"] for person in names["names"]]
     return NameSet(
-        given["title"],
-        given["source"],
-        given["kind"],
-        tuple(one for _, one in listed),
-        {group: tuple(each[group] for each, _ in listed) for group in given["groups"]},
+        body["title"],
+        body["source"],
+        body["kind"],
+        tuple(person for _, person in pairs),
+        {group: tuple(names[group] for names, _ in pairs) for group in body["groups"]},
     )
 
 
 def partners(kind: str) -> list[str]:
-    """The other half of names of this kind."""
-    other: list[str] = _packaged()["partners"]["last" if kind == "first" else "first"]
-    return other
+    """Return the other halves for names of this kind."""
+    partners: list[str] = _packaged()["partners"]["last" if kind == "first" else "first"]
+    return partners
 
 
-def resumes(path: Path | str | None = None) -> list[str]:
-    """Our résumés, or those in the files (.txt) of a folder; each has the slot {name}."""
-    if path is None:
-        return [each["text"].strip() for each in _packaged()["resumes"]]
-    place = Path(path)
-    found = sorted(place.glob("*.txt")) if place.is_dir() else []
-    if not found:
-        raise DataError(f"There are no résumés in {place}. Expected a folder of .txt files.")
+def resumes(folder: Path | str | None = None) -> list[str]:
+    """Return the packaged résumés, or those in the .txt files of a folder, with the slot {name}."""
+    if folder is None:
+        return [resume["text"].strip() for resume in _packaged()["resumes"]]
+    paths = sorted(Path(folder).glob("*.txt")) if Path(folder).is_dir() else []
+    if not paths:
+        raise DataError(f"There are no résumés in {folder}. Expected a folder of .txt files.")
     texts = []
-    for file in found:
+    for path in paths:
         try:
-            texts.append(file.read_text(encoding="utf-8").strip())
+            texts.append(path.read_text(encoding="utf-8").strip())
         except (OSError, UnicodeDecodeError) as error:
-            raise DataError(f"The résumé {file} cannot be read: {error}.") from error
+            raise DataError(f"The résumé {path} cannot be read: {error}.") from error
         if SLOT not in texts[-1]:
-            raise DataError(f"The résumé {file} has no slot {SLOT} where the name belongs.")
+            raise DataError(f"The résumé {path} has no slot {SLOT} for the name.")
     return texts

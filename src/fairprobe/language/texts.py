@@ -1,8 +1,8 @@
-"""Reading texts: a column of a CSV or JSON-lines file, the lines of a plain file, or templates.
+"""Read texts: a column of a CSV or JSON-lines file, the lines of a plain file, or templates.
 
 A template is a text with slots in braces. A slot names a word of the lexicon ({he}, {black},
-{women}), a kind of word that has one entry in it ({adjective}, {name}), or a list of `slots` that
-the caller gives ({job}). All texts of one template belong together: they are one cluster.
+{women}), a kind of word with one entry in the lexicon ({adjective}, {name}), or a list in `slots`
+({job}). All texts of a template are one cluster.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import IO, Any, TypeAlias
 
 import numpy as np
 
-from fairprobe.documents import read_toml
 from fairprobe.errors import DataError, SettingError, suggest
-from fairprobe.language.lexicon import Lexicon
+from fairprobe.language.lexicon import Lexicon, read_settings
 
 TextsSource: TypeAlias = "Path | str | Iterable[str | Text]"
 Slots: TypeAlias = Mapping[str, Sequence[str]]
+Row: TypeAlias = tuple[int, Mapping[str, Any]]
 SLOT = re.compile(r"\{([^{}\n]{1,40})\}")
 LIKELY = ("text", "comment", "comment_text", "sentence", "tweet", "content", "body", "message")
-LONGEST = 100_000  # characters of a text
-MOST_OF_TEMPLATE = 200  # texts of one template; more are drawn at random
-MOST = 5_000_000  # texts of a file
+MAX_CHARACTERS = 100_000  # of a text
+MAX_EXPANDED = 200  # texts of a template; more are sampled
+MAX_TEXTS = 5_000_000  # of a file
 
 
 @dataclass(frozen=True)
@@ -44,30 +44,27 @@ class Text:
 
 
 def open_texts(
-    source: TextsSource,
-    *,
-    column: str | None = None,
-    cluster: str | None = None,
+    source: TextsSource, *, column: str | None = None, cluster: str | None = None
 ) -> list[Text]:
-    """The texts of a file, or those given; empty ones are left out. `cluster` names the column that
-    tells which texts belong together.
+    """Read the texts of a file, or number those of a list; empty ones are left out. `cluster` names
+    the column that says which texts belong together.
     """
     if isinstance(source, Path | str):
-        texts = list(itertools.islice(_read(Path(source), column, cluster), MOST))
+        texts = list(itertools.islice(_read(Path(source), column, cluster), MAX_TEXTS))
         where = str(source)
     else:
         texts = [
-            each if isinstance(each, Text) else Text(str(each), row)
-            for row, each in enumerate(source)
+            text if isinstance(text, Text) else Text(str(text), row)
+            for row, text in enumerate(source)
         ]
         where = "The list"
-    texts = [each for each in texts if each.text.strip()]
+    texts = [text for text in texts if text.text.strip()]
     if not texts:
-        raise DataError(f"{where} holds no text. Expected one on each line or in each row.")
-    if long := next((each for each in texts if len(each.text) > LONGEST), None):
+        raise DataError(f"{where} contains no text. Expected one on each line or in each row.")
+    if long := next((text for text in texts if len(text.text) > MAX_CHARACTERS), None):
         raise DataError(
             f"{where}: the text of row {long.row} has {len(long.text):,} characters; expected at"
-            f" most {LONGEST:,}. Split it."
+            f" most {MAX_CHARACTERS:,}. Split it."
         )
     return texts
 
@@ -77,7 +74,7 @@ def _read(path: Path, column: str | None, cluster: str | None) -> Iterator[Text]
     try:
         with _opened(path) as file:
             if name.endswith((".csv", ".tsv")):
-                rows: Iterable[tuple[int, Mapping[str, Any]]] = _table(file, path, name)
+                rows: Iterable[Row] = _table(file, path, name)
             elif name.endswith((".jsonl", ".ndjson")):
                 rows = _json_lines(file, path)
             elif column or cluster:
@@ -87,7 +84,7 @@ def _read(path: Path, column: str | None, cluster: str | None) -> Iterator[Text]
                 )
             else:
                 rows = ((row, {"text": line.rstrip("\r\n")}) for row, line in enumerate(file))
-            yield from _picked(rows, path, column, cluster)
+            yield from _texts_of(rows, path, column, cluster)
     except FileNotFoundError as error:
         raise DataError(f"There is no file {path}. Name a file of texts.") from error
     except (OSError, EOFError, UnicodeDecodeError, csv.Error) as error:
@@ -103,15 +100,15 @@ def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", newline="")
 
 
-def _table(file: IO[str], path: Path, name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    csv.field_size_limit(10 * LONGEST)
+def _table(file: IO[str], path: Path, name: str) -> Iterator[Row]:
+    csv.field_size_limit(10 * MAX_CHARACTERS)
     reader = csv.DictReader(file, delimiter="\t" if name.endswith(".tsv") else ",")
     if not reader.fieldnames:
         raise DataError(f"{path} is empty. Expected a line of column names, then the rows.")
     yield from enumerate(reader)
 
 
-def _json_lines(file: IO[str], path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _json_lines(file: IO[str], path: Path) -> Iterator[Row]:
     for row, line in enumerate(file):
         if not line.strip():
             continue
@@ -128,35 +125,31 @@ def _json_lines(file: IO[str], path: Path) -> Iterator[tuple[int, Mapping[str, A
         yield row, body
 
 
-def _picked(
-    rows: Iterable[tuple[int, Mapping[str, Any]]],
-    path: Path,
-    column: str | None,
-    cluster: str | None,
+def _texts_of(
+    rows: Iterable[Row], path: Path, column: str | None, cluster: str | None
 ) -> Iterator[Text]:
     for row, body in rows:
         column = column or _likely(body, path)
-        for wanted in filter(None, (column, cluster)):
-            if wanted not in body:
-                known = [str(name) for name in body if name is not None]
+        for name in filter(None, (column, cluster)):
+            if name not in body:
+                names = [str(name) for name in body if name is not None]
                 raise DataError(
-                    f"{path} has no column '{wanted}' in row {row}.{suggest(wanted, known)}"
+                    f"{path} has no column '{name}' in row {row}.{suggest(name, names)}"
                 )
-        text = body[column]
-        if text is not None:
-            yield Text(str(text), row, "" if cluster is None else str(body[cluster]))
+        if body[column] is not None:
+            yield Text(str(body[column]), row, "" if cluster is None else str(body[cluster]))
 
 
 def _likely(body: Mapping[str, Any], path: Path) -> str:
-    """The column of texts, where nobody named it."""
+    """Guess the column of texts by its name."""
     names = [str(name) for name in body if name is not None]
     if len(names) == 1:
         return names[0]
-    found = [name for name in names if name.lower() in LIKELY]
-    if len(found) == 1:
-        return found[0]
+    likely = [name for name in names if name.lower() in LIKELY]
+    if len(likely) == 1:
+        return likely[0]
     raise SettingError(
-        f"{path} has the columns {', '.join(names[:20])}; name the one that holds the texts:"
+        f"{path} has the columns {', '.join(names[:20])}; name the one that contains the texts:"
         " --column NAME."
     )
 
@@ -165,16 +158,8 @@ def _likely(body: Mapping[str, Any], path: Path) -> str:
 
 
 def read_slots(path: Path | str) -> dict[str, list[str]]:
-    """Lists of words for the slots of templates, from a TOML file: job = ["nurse", "doctor"]."""
-    try:
-        body = read_toml(Path(path))
-    except ValueError as error:
-        why = str(error).partition("\n")[0]
-        raise SettingError(f"The slots {path} are not valid TOML: {why}.") from error
-    except OSError as error:
-        raise SettingError(
-            f"The slots {path} cannot be read: {error.strerror or error}."
-        ) from error
+    """Read words for the slots of templates from a TOML file: job = ["nurse", "doctor"]."""
+    body = read_settings(Path(path), "file of slots")
     for name, words in body.items():
         if not isinstance(words, list) or not words or not all(isinstance(w, str) for w in words):
             raise SettingError(f"{path}: {name} must be a list of words, such as ['nurse'].")
@@ -184,50 +169,48 @@ def read_slots(path: Path | str) -> dict[str, list[str]]:
 def expand(
     texts: Sequence[Text], lexicon: Lexicon, slots: Slots, rng: np.random.Generator
 ) -> list[Text]:
-    """Texts without slots. A slot of the lexicon becomes one word of each group, all other slots
-    all their words; the texts of one template are one cluster.
+    """Fill the slots of templates. A slot of the lexicon becomes one word of each group, any other
+    slot all its words; the texts of a template are one cluster.
     """
     kinds = _kinds(lexicon)
-    found: list[Text] = []
-    for each in texts:
-        names = list(dict.fromkeys(SLOT.findall(each.text)))
+    expanded: list[Text] = []
+    for text in texts:
+        names = list(dict.fromkeys(SLOT.findall(text.text)))
         if not names:
-            found.append(each)
+            expanded.append(text)
             continue
-        choices = [_choices(name, slots, kinds, lexicon, each, rng) for name in names]
-        every = list(itertools.islice(itertools.product(*choices), 50 * MOST_OF_TEMPLATE))
-        if len(every) > MOST_OF_TEMPLATE:
-            drawn = rng.choice(len(every), MOST_OF_TEMPLATE, replace=False)
-            every = [every[place] for place in np.sort(drawn)]
+        choices = [_choices(name, slots, kinds, lexicon, text, rng) for name in names]
+        every = list(itertools.islice(itertools.product(*choices), 50 * MAX_EXPANDED))
+        if len(every) > MAX_EXPANDED:
+            sample = rng.choice(len(every), MAX_EXPANDED, replace=False)
+            every = [every[index] for index in np.sort(sample)]
         for words in every:
-            chosen = dict(zip(names, words, strict=True))
-            filled = each.text
-            for name, word in chosen.items():
+            filled = text.text
+            for name, word in zip(names, words, strict=True):
                 filled = filled.replace(f"{{{name}}}", word)
-            found.append(Text(filled, each.row, each.cluster or each.text))
-    return found
+            expanded.append(Text(filled, text.row, text.cluster or text.text))
+    return expanded
 
 
-def _kinds(lexicon: Lexicon) -> dict[str, list[str]]:
-    """The slots that kinds of words give: a word of each group and entry, at random places of its
-    list; plurals by the plural of the kind.
-    """
-    found: dict[str, list[str]] = {}
+def _kinds(lexicon: Lexicon) -> dict[str, list[list[str]]]:
+    """Map the slots that stand for a kind of word, or its plural, to the words of each group."""
+    kinds: dict[str, list[list[str]]] = {}
     for kind in dict.fromkeys(entry.kind for entry in lexicon.entries):
         entries = [entry for entry in lexicon.entries if entry.kind == kind]
         if len(entries) > 1 and kind != "name":
             continue
-        terms = [terms for entry in entries for terms in entry.groups.values()]
-        found[kind] = [" | ".join(term.word for term in group) for group in terms]
-        if all(term.plural for group in terms for term in group):
-            found[f"{kind}s"] = [" | ".join(term.plural or "" for term in group) for group in terms]
-    return found
+        groups = [terms for entry in entries for terms in entry.groups.values()]
+        kinds[kind] = [[term.word for term in terms] for terms in groups]
+        plurals = [[term.plural for term in terms if term.plural] for terms in groups]
+        if list(map(len, plurals)) == list(map(len, groups)):
+            kinds[f"{kind}s"] = plurals
+    return kinds
 
 
 def _choices(
     name: str,
     slots: Slots,
-    kinds: Mapping[str, Sequence[str]],
+    kinds: Mapping[str, Sequence[Sequence[str]]],
     lexicon: Lexicon,
     text: Text,
     rng: np.random.Generator,
@@ -235,7 +218,7 @@ def _choices(
     if name in slots:
         return list(slots[name])
     if name in kinds:
-        return [str(rng.choice(group.split(" | "))) for group in kinds[name]]
+        return [str(rng.choice(words)) for words in kinds[name]]
     forms = {
         form.lower() for _, _, term in lexicon.terms() for form in (term.word, term.plural) if form
     }
@@ -243,6 +226,6 @@ def _choices(
         return [name]
     raise DataError(
         f"Row {text.row}: there are no words for the slot {{{name}}}."
-        f"{suggest(name, [*slots, *kinds])} Other slots are given with --slots, and words of the"
-        " lexicon can be slots themselves."
+        f"{suggest(name, [*slots, *kinds])} Define other slots with --slots; words of the lexicon"
+        " can be slots too."
     )
