@@ -872,6 +872,11 @@ def test_the_demo_takes_no_other_annotations(option: str, tmp_path: Path) -> Non
     assert "brings its own pictures and annotations" in " ".join(result.output.split())
 
 
+def test_a_name_that_the_package_does_not_have_lists_those_it_has() -> None:
+    with pytest.raises(AttributeError, match="It has: LAYOUTS, Detection"):
+        fp.scenes.nothing  # noqa: B018
+
+
 def test_names_that_a_spreadsheet_would_take_for_formulas_are_texts_in_the_table_of_tests() -> None:
     hostile = Test(
         scene="=cmd|' /C calc'!A0",

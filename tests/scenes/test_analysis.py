@@ -34,6 +34,7 @@ from fairprobe.scenes.analysis import analyses, analyze, totals
 from fairprobe.scenes.cells import Cells, rates_of
 from fairprobe.scenes.comparisons import (
     Overlap,
+    against_control,
     against_original,
     against_usual,
     gain,
@@ -41,7 +42,6 @@ from fairprobe.scenes.comparisons import (
     times,
     violations,
 )
-from fairprobe.scenes.controls import against_control
 from fairprobe.scenes.oracles import ORACLES, Test, errors, reference, reference_counts
 from fairprobe.statistics.ranks import rank_test
 

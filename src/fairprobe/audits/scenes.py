@@ -48,11 +48,10 @@ from fairprobe.scenes.detectors import open_detector
 from fairprobe.scenes.detectors.base import Detector
 from fairprobe.scenes.detectors.function import FunctionDetector
 from fairprobe.scenes.evidence import Evidence
-from fairprobe.scenes.examples import find_examples
+from fairprobe.scenes.examples import find_examples, write_pairs
 from fairprobe.scenes.export import export_coco
 from fairprobe.scenes.labels import common
 from fairprobe.scenes.oracles import Test
-from fairprobe.scenes.pairs import write_pairs
 from fairprobe.scenes.plan import MUTATIONS, Settings, Variant
 from fairprobe.scenes.quality import measure_quality
 from fairprobe.scenes.realism_check import check_realism

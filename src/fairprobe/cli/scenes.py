@@ -60,7 +60,7 @@ CUTOUTS = (
 )
 INPAINTING = (
     "How holes are filled: exemplars (keeps texture), ns or telea (faster, they smear), or"
-    " lama:FILE (TorchScript or ONNX)."
+    " lama:FILE.onnx."
 )
 CLIP = (
     "The folder of a CLIP model of transformers: rates pictures by the paper's prompts, 'Realistic"

@@ -46,12 +46,14 @@ class Original:
 def original_accuracy(
     originals: Iterable[Original], *, fewest: int = 1
 ) -> dict[str, dict[str, float]]:
-    """The accuracy of each recognizer on the originals; classes with at least `fewest` objects."""
+    """Return the accuracy of each recognizer on the originals; classes with at least `fewest`
+    objects.
+    """
     hits: dict[str, Counter[str]] = {}
     there: dict[str, Counter[str]] = {}
-    for one in originals:
-        hits.setdefault(one.detector, Counter()).update(one.found & one.truth)
-        there.setdefault(one.detector, Counter()).update(one.truth)
+    for original in originals:
+        hits.setdefault(original.detector, Counter()).update(original.found & original.truth)
+        there.setdefault(original.detector, Counter()).update(original.truth)
     return {
         detector: {
             label: hits[detector][label] / count
@@ -63,7 +65,9 @@ def original_accuracy(
 
 
 def original_violations(accuracy: Mapping[str, Mapping[str, float]]) -> set[Violation]:
-    """Classes whose accuracy is below the mean of all classes: found without any mutation."""
+    """Find the classes whose accuracy is below the mean of all classes: found without any
+    mutation.
+    """
     return {
         (detector, label)
         for detector, classes in accuracy.items()
@@ -75,8 +79,8 @@ def original_violations(accuracy: Mapping[str, Mapping[str, float]]) -> set[Viol
 def class_accuracies(
     originals: Iterable[Original], tests: Iterable[Test], *, fewest: int
 ) -> list[ClassAccuracy]:
-    """Each class that was not mutated, in the originals and in the unusual pictures; at least
-    `fewest` objects of it are in the latter.
+    """Measure each class that was not mutated in the originals and in the unusual pictures; at
+    least `fewest` objects of it are in the latter.
     """
     sums: dict[Violation, Counter[str]] = {}
 
@@ -85,8 +89,8 @@ def class_accuracies(
             own = sums.setdefault((detector, label), Counter())
             own.update({f"{kind} objects": count, f"{kind} hits": min(found[label], count)})
 
-    for one in originals:
-        add(one.detector, one.found, one.truth, "original")
+    for original in originals:
+        add(original.detector, original.found, original.truth, "original")
     for test in tests:
         if test.kind == "ood":
             add(test.detector, test.found, reference(test, "gt"), "mutant")
@@ -122,8 +126,8 @@ def expected_counts(
     *,
     as_printed: bool = False,
 ) -> Counter[str]:
-    """Algorithm 4: the objects of these classes after an insertion. As it is printed, a class of
-    which there was none stays out.
+    """Return the objects (algorithm 4) of these classes after an insertion. As it is printed, a
+    class of which there was none stays out.
     """
     is_forgotten = as_printed and not annotation[inserted]
     counts = annotation + Counter({} if is_forgotten else {inserted: count})
@@ -133,22 +137,24 @@ def expected_counts(
 def against_real(
     tests: Iterable[Test], originals: Sequence[Original], labels: Collection[str], *, seed: int = 0
 ) -> tuple[AccuracyPair, ...]:
-    """RQ5: each unusual insertion and a random real picture with the same annotated objects of all
-    `labels`. Insertions without such a picture are left out.
+    """Compare (RQ5) each unusual insertion with a random real picture with the same annotated
+    objects of all `labels`. Insertions without such a picture are left out.
     """
     rng = np.random.default_rng(seed)
-    annotation = {one.scene: one.annotation for one in originals}
+    annotation = {original.scene: original.annotation for original in originals}
     alike: dict[tuple[str, frozenset[tuple[str, int]]], list[Original]] = {}
-    for one in sorted(originals, key=lambda one: one.scene):
-        key = frozenset(expected_counts(one.annotation, labels, "", 0).items())
-        alike.setdefault((one.detector, key), []).append(one)
-    sums: dict[str, Counter[str]] = {one.detector: Counter() for one in originals}
+    for original in sorted(originals, key=lambda original: original.scene):
+        key = frozenset(expected_counts(original.annotation, labels, "", 0).items())
+        alike.setdefault((original.detector, key), []).append(original)
+    sums: dict[str, Counter[str]] = {original.detector: Counter() for original in originals}
     chosen = (
         test
         for test in tests
         if test.operator == "insert" and test.kind == "ood" and test.scene in annotation
     )
-    for test in sorted(chosen, key=lambda one: (one.detector, one.scene, one.label, one.repeat)):
+    for test in sorted(
+        chosen, key=lambda test: (test.detector, test.scene, test.label, test.repeat)
+    ):
         expected = expected_counts(
             annotation[test.scene],
             labels,
@@ -166,8 +172,8 @@ def against_real(
 def unmodified_accuracy(
     inducing: Iterable[Test], annotations: Mapping[str, Counter[str]]
 ) -> tuple[AccuracyPair, ...]:
-    """RQ6: on error-inducing pictures, the accuracy on the classes that were not mutated, and on
-    the same classes in the originals.
+    """Measure (RQ6) in error-inducing pictures the accuracy on the classes that were not mutated,
+    and on the same classes in the originals.
     """
     sums: dict[str, Counter[str]] = {}
     for test in inducing:
@@ -202,5 +208,5 @@ def _pairs(sums: Mapping[str, Counter[str]]) -> tuple[AccuracyPair, ...]:
 
 
 def part(some: int, of: int) -> float | None:
-    """A share; None of nothing."""
+    """Return a share; None if there is nothing."""
     return some / of if of else None

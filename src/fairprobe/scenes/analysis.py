@@ -94,11 +94,11 @@ class Analysis:
 
     @property
     def violations(self) -> tuple[str, ...]:
-        return tuple(one.label for one in self.classes if one.is_above)
+        return tuple(row.label for row in self.classes if row.is_above)
 
     @property
     def unfair(self) -> tuple[str, ...]:
-        return tuple(one.label for one in self.classes if one.is_unfair)
+        return tuple(row.label for row in self.classes if row.is_unfair)
 
     @property
     def violation_rate(self) -> float:
@@ -109,7 +109,7 @@ class Analysis:
         return _ratio(len(self.inducing), self.tests)
 
     def document(self) -> AnalysisDocument:
-        """The analysis as a part of the run's document."""
+        """Return the analysis as a part of the run's document."""
         return AnalysisDocument(
             detector=self.detector,
             operator=self.operator,
@@ -177,29 +177,41 @@ def analyses(
             for oracle in oracles
         ]
         together = measured[: len(oracles)]
-        first = [one for one in together if one.oracle in PRIMARY] or together
+        first = [
+            measurement for measurement in together if measurement.oracle in PRIMARY
+        ] or together
         primary.append(first)
-        others.append([one for one in measured if not any(one is other for other in first)])
-    judged = iter(_judge([one for several in primary for one in several], None, flips, seed))
+        others.append(
+            [
+                measurement
+                for measurement in measured
+                if not any(measurement is other for other in first)
+            ]
+        )
+    judged = iter(
+        _judge([analysis for several in primary for analysis in several], None, flips, seed)
+    )
     found: list[Analysis] = []
     for several, rest in zip(primary, others, strict=True):
         mine = [next(judged) for _ in several]
-        named = {label for one in mine for label in one.unfair}
+        named = {label for analysis in mine for label in analysis.unfair}
         found += (*mine, *_judge(rest, named, flips, seed))
     return tuple(found)
 
 
 def every_analysis(tests: Iterable[Test], *, fewest: int, seed: int) -> tuple[Analysis, ...]:
-    """The analyses of an audit: unusual mutations, controls, usual ones."""
+    """Run the analyses of an audit: unusual mutations, controls, usual ones."""
     every = list(tests)
     kinds: tuple[Kind, ...] = ("ood", "control", "id")
     return tuple(
-        one for kind in kinds for one in analyses(every, kind=kind, fewest=fewest, seed=seed)
+        analysis
+        for kind in kinds
+        for analysis in analyses(every, kind=kind, fewest=fewest, seed=seed)
     )
 
 
 def _by_operator(tests: list[Test]) -> list[list[Test]]:
-    """The tests of each operator, those of all operators first."""
+    """Split the tests by operator, those of all operators first."""
     operators = sorted({test.operator for test in tests})
     parts = [[test for test in tests if test.operator == operator] for operator in operators]
     if len(parts) > 1:
@@ -210,19 +222,22 @@ def _by_operator(tests: list[Test]) -> list[list[Test]]:
 def totals(several: Iterable[Analysis], name: Callable[[Analysis], str]) -> tuple[Total, ...]:
     """Sum up analyses of the same name, for instance of the same recognizer, in their order."""
     rows: dict[str, list[Analysis]] = {}
-    for one in several:
-        rows.setdefault(name(one), []).append(one)
+    for analysis in several:
+        rows.setdefault(name(analysis), []).append(analysis)
     found = []
     for key, row in rows.items():
-        classes = sum(len(one.classes) for one in row)
-        violations = sum(len(one.violations) for one in row)
-        tests, inducing = sum(one.tests for one in row), sum(len(one.inducing) for one in row)
+        classes = sum(len(analysis.classes) for analysis in row)
+        violations = sum(len(analysis.violations) for analysis in row)
+        tests, inducing = (
+            sum(analysis.tests for analysis in row),
+            sum(len(analysis.inducing) for analysis in row),
+        )
         found.append(
             Total(
                 name=key,
                 classes=classes,
                 violations=violations,
-                unfair=sum(len(one.unfair) for one in row),
+                unfair=sum(len(analysis.unfair) for analysis in row),
                 tests=tests,
                 error_inducing=inducing,
                 violation_rate=_ratio(violations, classes),
@@ -233,10 +248,10 @@ def totals(several: Iterable[Analysis], name: Callable[[Analysis], str]) -> tupl
 
 
 def check_tests(tests: Sequence[Test]) -> None:
-    """Refuse input that would give meaningless numbers."""
+    """Raise SettingError for input that would give meaningless numbers."""
     settings = {(test.detector, test.operator, test.kind) for test in tests}
     if len(settings) > 1:
-        named = "; ".join(", ".join(one) for one in sorted(settings))
+        named = "; ".join(", ".join(setting) for setting in sorted(settings))
         raise SettingError(
             f"An analysis takes the tests of one recognizer, operator and kind; got {named}. Give"
             " them one after another."
@@ -269,7 +284,7 @@ class _Measured:
     def analysis(
         self, scores: Floats, p: Floats, adjusted: Floats, names: Mask, **evidence: int
     ) -> Analysis:
-        """All numbers; `names` says of which classes the evidence may hold."""
+        """Compute all numbers; `names` marks the classes that may be called unfair."""
         cells, first = self.cells, self.tests[0] if self.tests else None
         errors, objects = cells.by_scene(cells.errors), cells.by_scene(cells.objects)
         rates, low, high, _ = rate_interval(cells, self.oracle)
@@ -310,7 +325,7 @@ class _Measured:
             kind=first.kind if first else "ood",
             tests=len(self.tests),
             scenes=len(cells.scenes),
-            classes=tuple(sorted(classes, key=lambda one: (-one.rate, one.label))),
+            classes=tuple(sorted(classes, key=lambda row: (-row.rate, row.label))),
             left_out=self.left_out,
             mean=mean,
             inducing=tuple(test for test, error in zip(self.tests, is_error, strict=True) if error),
@@ -337,15 +352,20 @@ def _judge(
         raise SettingError(f"Evidence needs {FEWEST_FLIPS} sign flips or more; got {flips}.")
     if not measured:
         return []
-    scenes = sorted({scene for one in measured for scene in one.cells.scenes})
+    scenes = sorted({scene for measurement in measured for scene in measurement.cells.scenes})
     place = {scene: at for at, scene in enumerate(scenes)}
     scores = []
-    for one in measured:
-        rows = np.zeros((len(scenes), len(one.cells.labels)))
-        rows[[place[scene] for scene in one.cells.scenes]] = one.cells.against_equals()
+    for measurement in measured:
+        rows = np.zeros((len(scenes), len(measurement.cells.labels)))
+        rows[[place[scene] for scene in measurement.cells.scenes]] = (
+            measurement.cells.against_equals()
+        )
         scores.append(rows)
-    informing = [(one.cells.by_scene(one.cells.objects) > 0).sum(axis=0) for one in measured]
-    ends: Ints = np.cumsum([0, *(len(one.cells.labels) for one in measured)])
+    informing = [
+        (measurement.cells.by_scene(measurement.cells.objects) > 0).sum(axis=0)
+        for measurement in measured
+    ]
+    ends: Ints = np.cumsum([0, *(len(measurement.cells.labels) for measurement in measured)])
     rng = np.random.default_rng(seed)
     flipped = max_t(
         np.concatenate([np.zeros((len(scenes), 0)), *scores], axis=1),
@@ -372,14 +392,14 @@ def _judge(
 def _exchange(
     measured: Sequence[_Measured], exchanges: int, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
-    """p values by exchanging classes within equal situations, each alone and adjusted for all.
-    Oracles share the exchanges of a recognizer and operator, so that they stay correlated.
+    """Compute p values by exchanging classes within equal situations, each alone and adjusted for
+    all. Oracles share the exchanges of a recognizer and operator, so that they stay correlated.
     """
     columns: dict[tuple[object, ...], int] = {}
     parts: list[tuple[Strata, Ints]] = []
-    for one in measured:
-        cells, blocks = one.cells, one.cells.blocks()
-        about = [(test.detector, test.operator) for test in one.tests[:1]]
+    for measurement in measured:
+        cells, blocks = measurement.cells, measurement.cells.blocks()
+        about = [(test.detector, test.operator) for test in measurement.tests[:1]]
         mine = [
             columns.setdefault((*about, situation, cells.labels[label], scene), len(columns))
             for situation, label, scene in blocks.keys.tolist()
@@ -397,7 +417,7 @@ def _exchange(
 
 
 def _worst(tests: Sequence[Test], found: Ints) -> tuple[Test, ...]:
-    """The tests with most errors, the worst of every scene before any second one."""
+    """Select the tests with most errors, the worst of every scene before any second one."""
     wrong = sorted(
         (int(-found[at]), test.scene, test.image, at)
         for at, test in enumerate(tests)

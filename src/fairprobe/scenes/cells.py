@@ -40,7 +40,7 @@ class Cells:
     def of(
         cls, tests: Sequence[Test], oracle: Oracle, labels: Collection[str] | None = None
     ) -> Cells:
-        """All classes that a recognizer or annotation names, or only those of `labels`."""
+        """Count all classes that a recognizer or annotation names, or only those of `labels`."""
         seen = {
             label
             for test in tests
@@ -80,7 +80,7 @@ class Cells:
         )
 
     def only(self, wanted: Mask) -> Cells:
-        """Some of the classes."""
+        """Select some of the classes."""
         labels = tuple(label for label, keep in zip(self.labels, wanted, strict=True) if keep)
         return replace(
             self,
@@ -92,18 +92,18 @@ class Cells:
         )
 
     def shows(self, label: str) -> bool:
-        """Whether there is any object of this class."""
+        """Return True if there is any object of this class."""
         return label in self.labels and bool(self.objects[:, self.labels.index(label)].any())
 
     def by_scene(self, values: Ints | Floats) -> Floats:
-        """Sums (scenes, classes) over the tests of each scene."""
+        """Sum (scenes, classes) over the tests of each scene."""
         sums = np.zeros((len(self.scenes), len(self.labels)))
         np.add.at(sums, self.scene, values)
         return sums
 
     def against_equals(self) -> Floats:
-        """The errors of each class beyond those of all classes in equal situations, as one score
-        for each scene: (scenes, classes).
+        """Compute the errors of each class beyond those of all classes in equal situations, as one
+        score for each scene: (scenes, classes).
 
         In a situation g, a class with n_g of the N_g cases is expected to have n_g / N_g of the
         errors. The scores of a class add up to its observed minus its expected errors (Mantel and
@@ -129,8 +129,8 @@ class Cells:
         return own - together @ part
 
     def blocks(self) -> Blocks:
-        """The tests of a class in one scene and situation, as one block each. Situations that only
-        one class has, or in which nobody errs, are left out.
+        """Group the tests of a class in one scene and situation into blocks. Situations with only
+        one class or without errors are left out.
         """
         test, label = np.nonzero(self.counted)
         every = np.stack([self.situation[test, label], label, self.scene[test]], axis=1)
@@ -161,7 +161,7 @@ class Blocks:
 
 
 def rates_of(errors: Floats, objects: Floats, otherwise: Floats | float = 0.0) -> Floats:
-    """Errors per object; `otherwise` where there is no object of the class."""
+    """Divide errors by objects; `otherwise` where there is no object of the class."""
     rates = np.empty(np.broadcast_shapes(errors.shape, objects.shape))
     rates[...] = otherwise
     return np.asarray(np.divide(errors, objects, out=rates, where=objects > 0))

@@ -25,7 +25,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fairprobe.documents.scenes import (
+    Cause,
     Comparisons,
     ControlRate,
     ImageQuality,
@@ -38,6 +41,7 @@ from fairprobe.documents.scenes import (
     UnmodifiedComparison,
     UsualComparison,
 )
+from fairprobe.errors import SettingError
 from fairprobe.results import RankTest
 from fairprobe.scenes.accuracy import (
     Original,
@@ -49,9 +53,10 @@ from fairprobe.scenes.accuracy import (
     part,
     unmodified_accuracy,
 )
-from fairprobe.scenes.analysis import ALL, Analysis, analyses, totals
-from fairprobe.scenes.controls import against_control
+from fairprobe.scenes.analysis import ALL, Analysis, analyses, check_tests, totals
+from fairprobe.scenes.cells import TINY, Cells
 from fairprobe.scenes.evidence import Evidence
+from fairprobe.scenes.intervals import correlation, difference, finite, rate_interval
 from fairprobe.scenes.oracles import Test
 from fairprobe.statistics.ranks import rank_test
 
@@ -62,7 +67,7 @@ METAMORPHIC: tuple[Oracle, ...] = ("inclusion", "exclusion")
 def compare(
     evidence: Evidence, found: Sequence[Analysis], quality: ImageQuality | None
 ) -> Comparisons:
-    """All comparisons, recognizer by recognizer."""
+    """Make all comparisons, recognizer by recognizer."""
     seed = evidence.settings.seed
     annotations, truth = evidence.annotations(), evidence.truth()
     originals = [
@@ -75,8 +80,13 @@ def compare(
         name: own for name in names if (own := [t for t in evidence.tests if t.detector == name])
     }
     usual = {name: against_usual(own, seed=seed) for name, own in tests.items()}
-    single = [one for one in found if one.kind == "ood" and one.operator != ALL]
-    inducing = {id(test): test for one in single if one.oracle == "gt" for test in one.inducing}
+    single = [analysis for analysis in found if analysis.kind == "ood" and analysis.operator != ALL]
+    inducing = {
+        id(test): test
+        for analysis in single
+        if analysis.oracle == "gt"
+        for test in analysis.inducing
+    }
     plain = original_violations(original_accuracy(originals))  # no class is too rare
     mutants = violations(single, (*TRUTH, *METAMORPHIC))
     both = Overlap.of(mutants, plain)
@@ -86,7 +96,8 @@ def compare(
         ood_vs_control=[_ranked(name, against_inpainting(own)) for name, own in tests.items()],
         usual=[row for rows, _ in usual.values() for row in rows],
         overlaps=[
-            _overlap(name, [one for one in single if one.detector == name]) for name in names
+            _overlap(name, [analysis for analysis in single if analysis.detector == name])
+            for name in names
         ],
         originals=OriginalsOverlap(
             originals=len(plain),
@@ -99,17 +110,17 @@ def compare(
         causes=list(_causes(evidence, single)),
         rq5=[
             RealComparison(
-                detector=one.detector, pairs=one.pairs, real=one.other, generated=one.mutated
+                detector=pair.detector, pairs=pair.pairs, real=pair.other, generated=pair.mutated
             )
-            for one in against_real(
+            for pair in against_real(
                 evidence.tests, originals, evidence.settings.labels("insert"), seed=seed
             )
         ],
         rq6=[
             UnmodifiedComparison(
-                detector=one.detector, images=one.pairs, original=one.other, mutated=one.mutated
+                detector=pair.detector, images=pair.pairs, original=pair.other, mutated=pair.mutated
             )
-            for one in unmodified_accuracy(inducing.values(), annotations)
+            for pair in unmodified_accuracy(inducing.values(), annotations)
         ],
         times=times(
             (made.task.operator, made.seconds)
@@ -145,28 +156,13 @@ def _overlap(detector: str, own: Sequence[Analysis]) -> OracleOverlap:
     )
 
 
-def _causes(evidence: Evidence, single: Sequence[Analysis]) -> Iterator[ControlRate]:
-    """For every class above the mean, whether its control alone explains its errors."""
-    for one in single:
-        tests, controls = (
-            [
-                test
-                for test in evidence.tests
-                if (test.detector, test.operator, test.kind) == (one.detector, one.operator, kind)
-            ]
-            for kind in ("ood", "control")
-        )
-        if controls:
-            yield from against_control(tests, controls, one.oracle, one.violations)
-
-
 # -- error rates of pictures -----------------------------------------------------------------------
 
 
 def picture_error_rate(
     found: Counter[str], truth: Counter[str], left_out: str = ""
 ) -> float | None:
-    """Σ |n − GT| / Σ GT without one class; None where nothing else is there."""
+    """Return Σ |n − GT| / Σ GT without one class; None if there is nothing else."""
     labels = ({*found} | {*truth}) - {left_out}
     there = sum(truth[label] for label in labels)
     return sum(abs(found[label] - truth[label]) for label in labels) / there if there else None
@@ -182,7 +178,7 @@ def _picture_rates(tests: Iterable[Test], kind: str) -> list[float]:
 
 
 def against_original(tests: Sequence[Test]) -> RankTest:
-    """The error rates of unusual pictures (first) and of their originals (second)."""
+    """Compare error rates of unusual pictures (first) with those of their originals (second)."""
     originals = {
         (test.scene, test.detector, test.label): picture_error_rate(
             test.original, test.truth, test.label
@@ -195,7 +191,7 @@ def against_original(tests: Sequence[Test]) -> RankTest:
 
 
 def against_inpainting(tests: Sequence[Test]) -> RankTest:
-    """In-painted mutants (first) and the same in-painting elsewhere (second)."""
+    """Compare in-painted mutants (first) with the same in-painting elsewhere (second)."""
     painted = [test for test in tests if test.operator != "insert"]
     return rank_test(_picture_rates(painted, "ood"), _picture_rates(painted, "control"))
 
@@ -203,7 +199,7 @@ def against_inpainting(tests: Sequence[Test]) -> RankTest:
 def against_usual(
     tests: Sequence[Test], *, seed: int = 0
 ) -> tuple[tuple[UsualComparison, ...], RankTest]:
-    """OOD against ID insertion of one recognizer, and the error rates of the pictures.
+    """Compare OOD with ID insertions of one recognizer, and the error rates of the pictures.
 
     The first repeat of each, and no class is too rare, as in the paper.
     """
@@ -234,7 +230,7 @@ def against_usual(
 
 
 def gain(value: float, base: float) -> float | None:
-    """By how many percent `value` exceeds `base`; None where the base is 0."""
+    """Return by how many percent `value` exceeds `base`; None if the base is 0."""
     return 100 * (value - base) / base if base else None
 
 
@@ -260,28 +256,28 @@ class Overlap:
 
     @property
     def covered(self) -> float | None:
-        """The share of the second's violations that the first finds as well."""
+        """Return the share of the second's violations that the first finds as well."""
         return part(len(self.both), len(self.both) + len(self.only_second))
 
     @property
     def alone(self) -> float | None:
-        """The share of all violations that only the first finds."""
+        """Return the share of all violations that only the first finds."""
         every = len(self.both) + len(self.only_first) + len(self.only_second)
         return part(len(self.only_first), every)
 
 
 def violations(several: Iterable[Analysis], oracles: Collection[Oracle]) -> set[Violation]:
-    """What these oracles find over all operators, by the paper's rule."""
+    """Collect the classes above the mean by these oracles over all operators."""
     return {
-        (one.detector, label)
-        for one in several
-        if one.oracle in oracles
-        for label in one.violations
+        (analysis.detector, label)
+        for analysis in several
+        if analysis.oracle in oracles
+        for label in analysis.violations
     }
 
 
 def times(taken: Iterable[tuple[str, float]]) -> list[OperatorTime]:
-    """Seconds for a picture, by operator and for all as "total"; from those of every picture."""
+    """Average the seconds per picture by operator and over all ("total")."""
     seconds: dict[Any, list[float]] = {}
     for operator, second in taken:
         seconds.setdefault(operator, []).append(second)
@@ -296,3 +292,78 @@ def times(taken: Iterable[tuple[str, float]]) -> list[OperatorTime]:
         OperatorTime(operator=operator, images=images, seconds=second / images if images else None)
         for operator, (images, second) in sums.items()
     ]
+
+
+# -- controls --------------------------------------------------------------------------------------
+
+
+def _causes(evidence: Evidence, single: Sequence[Analysis]) -> Iterator[ControlRate]:
+    """Compare every class above the mean with its control."""
+    for analysis in single:
+        tests, controls = (
+            [
+                test
+                for test in evidence.tests
+                if (test.detector, test.operator, test.kind)
+                == (analysis.detector, analysis.operator, kind)
+            ]
+            for kind in ("ood", "control")
+        )
+        if controls:
+            yield from against_control(tests, controls, analysis.oracle, analysis.violations)
+
+
+def against_control(
+    tests: Sequence[Test],
+    controls: Sequence[Test],
+    oracle: Oracle,
+    labels: Sequence[str],
+) -> tuple[ControlRate, ...]:
+    """Compare the tests of one recognizer and operator with their controls, on the scenes that have
+    both.
+
+    `labels` are those of an analysis. Intervals are not corrected for the number of classes: they
+    qualify what the analysis found, and find nothing themselves.
+    """
+    check_tests(tests)
+    check_tests(controls)
+    if tests and controls and tests[0].detector != controls[0].detector:
+        raise SettingError(
+            f"Tests and controls are of two recognizers: {tests[0].detector} and"
+            f" {controls[0].detector}. Give those of one."
+        )
+    common = {test.scene for test in tests} & {test.scene for test in controls}
+    every = [
+        Cells.of([test for test in part if test.scene in common], oracle, labels)
+        for part in (tests, controls)
+    ]
+    shared = sorted({label for label in labels if all(part.shows(label) for part in every)})
+    if not shared:
+        return ()
+    cells = [part.only(np.isin(part.labels, shared)) for part in every]
+    rates = [rate_interval(cell, oracle) for cell in cells]
+    low, high = difference(rates[0][:3], rates[1][:3], correlation(rates[0][3], rates[1][3]))
+    (rate, *_), (control, *_) = rates
+    return tuple(
+        ControlRate(
+            detector=tests[0].detector,
+            operator=tests[0].operator,
+            oracle=oracle,
+            label=label,
+            rate=float(rate[at]),
+            control=float(control[at]),
+            difference=float(rate[at] - control[at]),
+            low=finite(low[at]),
+            high=finite(high[at]),
+            cause=_cause(float(rate[at]), float(control[at]), float(low[at])),
+        )
+        for at, label in enumerate(cells[0].labels)
+    )
+
+
+def _cause(rate: float, control: float, low: float) -> Cause:
+    if rate <= TINY:
+        return "no errors"
+    if low > TINY:
+        return "mutation"
+    return "in-painting" if control >= rate / 2 else "not distinguishable"

@@ -100,7 +100,7 @@ class Cutout:
         return self.cover.shape[0], self.cover.shape[1]
 
     def resized(self, height: int) -> Cutout:
-        """The same object, this many pixels high."""
+        """Return the same object with this height in pixels."""
         width = self.width_at(height)
         pixels = Image.fromarray(np.dstack([self.image, self.cover])).resize(
             (width, height), Image.Resampling.LANCZOS
@@ -115,7 +115,7 @@ class Cutout:
         return replace(self, image=shown[..., :3].copy(), cover=np.minimum(shown[..., 3], cover))
 
     def rough_mask(self, height: int) -> Mask:
-        """An approximate mask at this height, much faster than resizing."""
+        """Return an approximate mask at this height, much faster than resizing."""
         rows = np.arange(height) * self.size[0] // height
         width = self.width_at(height)
         found: Mask = self.cover[np.ix_(rows, np.arange(width) * self.size[1] // width)] >= 128
@@ -126,7 +126,9 @@ class Cutout:
 
     @cached_property
     def seen(self) -> Floats:
-        """Its height and width, the middle of its place there, and its mean color."""
+        """Return its height and width, the middle of its place in its picture, and its mean
+        color.
+        """
         height, width = self.size
         left, top = self.corner
         color = self.image[self.cover >= 128].mean(axis=0)
@@ -134,7 +136,9 @@ class Cutout:
 
     @cached_property
     def thumbnail(self) -> Floats:
-        """Its colors at a small size, centered and scaled; zeros for an object of one color."""
+        """Return its colors at a small size, centered and scaled; zeros for an object of one
+        color.
+        """
         plain = np.where(self.cover[..., None] >= 128, self.image, self.image.mean(axis=(0, 1)))
         small = Image.fromarray(plain.astype(np.uint8)).resize((THUMBNAIL, THUMBNAIL))
         values = np.asarray(small, dtype=np.float64)
@@ -163,7 +167,7 @@ DEFAULTS = CutoutSettings()
 def cutouts_of(
     scenes: Scenes, labels: Iterable[str], settings: CutoutSettings = DEFAULTS
 ) -> SceneCutouts:
-    """The whole, unobstructed and large enough objects of these classes.
+    """Cut out the whole, unobstructed and large enough objects of these classes.
 
     Scenes that cannot be read are ignored here; they are reported where they are mutated.
     """
@@ -193,12 +197,12 @@ def cutouts_of(
 
 
 def _different(cutouts: Sequence[Cutout], settings: CutoutSettings) -> list[Cutout]:
-    """The largest of them, each object once."""
-    ordered = sorted(cutouts, key=lambda one: one.size[0], reverse=True)
+    """Select the largest cut-outs, each object once."""
+    ordered = sorted(cutouts, key=lambda cutout: cutout.size[0], reverse=True)
     if not ordered:
         return []
-    looks = np.array([one.thumbnail for one in ordered])
-    seen = np.array([one.seen for one in ordered])
+    looks = np.array([cutout.thumbnail for cutout in ordered])
+    seen = np.array([cutout.seen for cutout in ordered])
     kept: list[int] = []
     for at in range(len(ordered)):
         if len(kept) == settings.most:
@@ -213,8 +217,8 @@ def _different(cutouts: Sequence[Cutout], settings: CutoutSettings) -> list[Cuto
 
 
 def _are_beside(one: Floats, others: Floats) -> Mask:
-    """Which others were seen at about the same place, size and color, as in two frames of a video
-    whose camera stands: by `Cutout.seen`.
+    """Return True for the others that were seen at about the same place, size and color, as in two
+    frames of a video whose camera stands: by `Cutout.seen`.
     """
     ratio, far = one[0] / others[:, 0], np.abs(others - one)
     width = np.maximum(one[1], others[:, 1])
@@ -230,7 +234,7 @@ def _are_beside(one: Floats, others: Floats) -> Mask:
 def cutouts_in(
     folder: Path, labels: Iterable[str], *, each: bool = True
 ) -> dict[str, tuple[Cutout, ...]]:
-    """Given objects: PNGs with transparency, `folder/label/*.png`.
+    """Read user-supplied objects: PNGs with transparency, `folder/label/*.png`.
 
     With `each` every class must be there, otherwise at least one.
     """
@@ -252,13 +256,13 @@ def cutouts_in(
 
 
 def unused_cutouts(folder: Path, labels: Iterable[str]) -> str:
-    """A sentence about folders that match none of these classes; empty if all do."""
+    """Name the folders that match none of these classes; empty if all do."""
     others = ", ".join(sorted(set(_files(folder)) - set(map(common, labels))))
     return f"These folders of cut-outs match no class that is inserted: {others}." if others else ""
 
 
 def _files(folder: Path) -> dict[str, list[Path]]:
-    """The PNGs of each class; folders may use any known name of a class ("Pedestrian")."""
+    """Find the PNGs of each class; folders may use any known name of a class ("Pedestrian")."""
     found: dict[str, list[Path]] = {}
     try:
         for place in sorted(folder.iterdir()):
@@ -274,7 +278,7 @@ def _files(folder: Path) -> dict[str, list[Path]]:
 
 
 def _present(there: Mapping[str, Sequence[Path]], missing: Sequence[str]) -> str:
-    """Sentences about the folders that are there, and names that are almost right."""
+    """List the folders, with suggestions for names that are almost right."""
     if not there:
         return "It has no folders at all."
     names = [name if files else f"{name} (no PNG in it)" for name, files in there.items()]
@@ -289,7 +293,7 @@ def _present(there: Mapping[str, Sequence[Path]], missing: Sequence[str]) -> str
 
 
 def trimmed(instance: Instance) -> Instance:
-    """An object without holes and without the outermost pixels of its mask."""
+    """Return an object without holes and without the outermost pixels of its mask."""
     mask: Mask = ndimage.binary_fill_holes(instance.mask)
     if instance.height >= TRIM_FROM:
         inner = ndimage.minimum_filter(mask, size=2 * TRIMMED + 1, mode="constant")
@@ -300,7 +304,7 @@ def trimmed(instance: Instance) -> Instance:
 
 
 def cut_out(scene: Scene, instance: Instance) -> Cutout:
-    """One object, without the outermost pixels of its mask."""
+    """Cut out one object, without the outermost pixels of its mask."""
     inner = trimmed(instance)
     left, top, right, bottom = inner.box
     image = scene.image[top:bottom, left:right]
@@ -321,7 +325,7 @@ def cut_out(scene: Scene, instance: Instance) -> Cutout:
 
 
 def ground_at(scene: Scene, instance: Instance) -> str:
-    """The kind of ground just below an object, if most of it is of one kind."""
+    """Return the kind of ground just below an object, if most of it is of one kind."""
     left, _, right, bottom = instance.box
     below = scene.stuff[bottom : bottom + BELOW, left:right]
     if not below.size:
@@ -333,9 +337,9 @@ def ground_at(scene: Scene, instance: Instance) -> str:
 
 
 def light_at(scene: Scene, box: Box, instance: Instance | None = None) -> Light:
-    """The light at a place: of the ground at its foot, or of all ground if there is little; and the
-    contrast around it, without the object itself. Its shadow does not count: the ground of a new
-    place, with which this is compared, is not yet in it.
+    """Measure the light at a place: of the ground at its foot, or of all ground if there is little;
+    and the contrast around it, without the object itself. Its shadow does not count: the ground of
+    a new place, with which this is compared, is not yet in it.
     """
     left, top, right, bottom = box
     wide, high = (right - left) // 2, (bottom - top) // 4
@@ -357,7 +361,7 @@ def light_at(scene: Scene, box: Box, instance: Instance | None = None) -> Light:
 
 
 def light_of(scene: Scene) -> float:
-    """The brightness of the ground, or of the whole picture if there is none."""
+    """Return the brightness of the ground, or of the whole picture if there is none."""
     ground = scene.ground(GROUND)
     return float(scene.image[ground].mean() if ground.any() else scene.image.mean())
 

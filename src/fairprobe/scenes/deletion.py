@@ -55,7 +55,7 @@ class DeletionSettings:
     """Whether the annotated background beside a hole says what to fill it with."""
 
     def margin_in(self, scene: Scene) -> int:
-        """In pixels."""
+        """Return the margin in pixels."""
         return int(np.clip(round(self.margin * scene.size[0]), *self.margins))
 
 
@@ -66,7 +66,7 @@ PAPER = DeletionSettings(margins=(15, 15), shadows=(0.0, 0.0), most_in_one=1.0, 
 def delete(
     scene: Scene, label: str, *, inpainter: Inpainter, settings: DeletionSettings = DEFAULTS
 ) -> Mutant | Skipped:
-    """The picture without any object of the class."""
+    """Return the picture without any object of the class."""
     removed = scene.of(label)
     if not removed:
         return Skipped(scene.name, "delete", label, f"There is no {label} in the picture.")
@@ -91,7 +91,7 @@ def delete(
         label,
         image,
         len(removed),
-        tuple(one.box for one in removed),
+        tuple(instance.box for instance in removed),
         removed=removed,
     )
 
@@ -99,18 +99,20 @@ def delete(
 def grown_mask(
     scene: Scene, instances: Sequence[Instance], settings: DeletionSettings = DEFAULTS
 ) -> Mask:
-    """The largest area that may be in-painted: the objects, a margin and shadows at their feet."""
+    """Return the largest area that may be in-painted: the objects, a margin and shadows at their
+    feet.
+    """
     mask = _grown(_union(scene, instances), settings.margin_in(scene))
-    for one in instances:
-        shadow = settings.shadows[0 if one.label in VEHICLES else 1]
-        down, aside = (round(shadow * size) for size in one.mask.shape)
+    for instance in instances:
+        shadow = settings.shadows[0 if instance.label in VEHICLES else 1]
+        down, aside = (round(shadow * size) for size in instance.mask.shape)
         if down > settings.margin_in(scene):
-            _add_below(mask, one, down, aside)
+            _add_below(mask, instance, down, aside)
     return mask
 
 
 def _add_below(mask: Mask, one: Instance, down: int, aside: int) -> None:
-    """Add what lies so far below the outline of an object, which is higher at its far end."""
+    """Add the area this far below the outline of an object, which is higher at its far end."""
     own = np.pad(one.mask, ((0, down), (aside, aside)))
     below = ndimage.maximum_filter1d(own, down + 1, axis=0, origin=down // 2, mode="constant")
     found = ndimage.maximum_filter1d(below & ~own, 2 * aside + 1, axis=1, mode="constant")
@@ -127,14 +129,19 @@ def without(
     inpainter: Inpainter,
     settings: DeletionSettings = DEFAULTS,
 ) -> Picture:
-    """The picture with these objects in-painted and all others unchanged."""
+    """Return the picture with these objects in-painted and all others unchanged."""
     gone = _union(scene, removed)
     others = _union(
-        scene, [one for one in scene.instances if not any(one is other for other in removed)]
+        scene,
+        [
+            instance
+            for instance in scene.instances
+            if not any(instance is other for other in removed)
+        ],
     )
     kept = ndimage.maximum_filter(others, size=2 * SMOOTH_EDGE + 1) & ~gone
     # What stands in front of a removed object stays, too.
-    kept |= _union(scene, [one for one in uprights(scene) if settings.guided])
+    kept |= _union(scene, [pole for pole in uprights(scene) if settings.guided])
     hole = grown_mask(scene, removed, settings)
     image = inpainter.fill(
         scene.image,
@@ -147,13 +154,13 @@ def without(
 
 
 def knows_background(scene: Scene) -> bool:
-    """Whether the annotation says what the background is, and not only where objects are."""
+    """Return True if the annotation covers the background, and not only objects."""
     return bool((scene.stuff > 0).mean() >= LEAST_KNOWN)
 
 
 def _kinds(scene: Scene, hole: Mask) -> npt.NDArray[np.uint8] | None:
-    """The annotated kind of background at each pixel; in the hole, that of the nearest pixel, where
-    pixels of the same row are near. None if the background is not annotated.
+    """Return the annotated kind of background at each pixel; in the hole, that of the nearest
+    pixel, where pixels of the same row are near. None if the background is not annotated.
     """
     is_known = (scene.stuff > 0) & ~scene.stuff_mask(UPRIGHT) & ~hole
     is_known &= ~_union(scene, scene.instances)
@@ -174,12 +181,12 @@ def control(
     rng: np.random.Generator,
     settings: DeletionSettings = DEFAULTS,
 ) -> Mutant | Skipped:
-    """The same in-painting on plain background: the removed shapes, moved to where no object is.
+    """In-paint plain background: the removed shapes, moved to where no object is.
 
     `of` is the mutant of a deletion or rotation, or the objects themselves.
     """
     shapes = of.removed if isinstance(of, Mutant) else tuple(of)
-    label = of.label if isinstance(of, Mutant) else next((one.label for one in shapes), "")
+    label = of.label if isinstance(of, Mutant) else next((shape.label for shape in shapes), "")
     if not shapes:
         reason = "Nothing was in-painted, so there is nothing to compare with."
         return Skipped(scene.name, "control", label, reason)
@@ -187,7 +194,7 @@ def control(
     things = _union(scene, scene.instances) | scene.stuff_mask(UPRIGHT) | scene.unlabelled()
     taken, margin = things.copy(), settings.margin_in(scene)
     painted, places = np.zeros_like(taken), []
-    for shape in sorted(shapes, key=lambda one: int(one.mask.sum()), reverse=True):
+    for shape in sorted(shapes, key=lambda shape: int(shape.mask.sum()), reverse=True):
         mask = _grown(np.pad(shape.mask, margin), margin)
         place = free_place(taken, mask, shape.box[1] - margin, rng)
         if place is None:
@@ -218,7 +225,9 @@ def control(
 def free_place(
     taken: Mask, mask: Mask, row: int, rng: np.random.Generator
 ) -> tuple[int, int] | None:
-    """Left and top of a free place for the mask within the picture; near this row if possible."""
+    """Draw the left and top of a free place for the mask within the picture; near this row if
+    possible.
+    """
     free = free_places(taken, mask)
     if not len(free):
         return None
@@ -229,7 +238,7 @@ def free_place(
 
 
 def free_places(taken: Mask, mask: Mask) -> Ints:
-    """The top and left of all free places for the mask within the picture."""
+    """Find the top and left of all free places for the mask within the picture."""
     if mask.shape[0] > taken.shape[0] or mask.shape[1] > taken.shape[1]:
         return np.zeros((0, 2), dtype=np.int64)
     under = signal.fftconvolve(
@@ -240,9 +249,9 @@ def free_places(taken: Mask, mask: Mask) -> Ints:
 
 def _union(scene: Scene, instances: Sequence[Instance]) -> Mask:
     union = np.zeros(scene.size, dtype=bool)
-    for one in instances:
-        left, top, right, bottom = one.box
-        union[top:bottom, left:right] |= one.mask
+    for instance in instances:
+        left, top, right, bottom = instance.box
+        union[top:bottom, left:right] |= instance.mask
     return union
 
 

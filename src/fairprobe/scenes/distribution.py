@@ -45,18 +45,18 @@ class ClassRange:
     angles: tuple[float, ...] = ()
 
     def is_unusual(self, angle: float, *, tolerance: float = TOLERANCE) -> bool:
-        """Whether no object of this class lies at about this angle."""
+        """Return True if no object of this class has about this angle."""
         return all(angular_distance(angle, usual) > tolerance for usual in self.angles)
 
 
 def clusters(
     counts: Sequence[Mapping[str, int]], labels: Sequence[str], *, k: int = CLUSTERS, seed: int = 0
 ) -> Ints:
-    """The cluster of each picture, by its counts of these classes; numbered by first appearance."""
+    """Cluster the pictures by its counts of these classes; numbered by first appearance."""
     if k < 1:
         raise SettingError(f"There must be at least one cluster; got {k}.")
     vectors = np.array(
-        [[one.get(label, 0) for label in labels] for one in counts], dtype=np.float64
+        [[counter.get(label, 0) for label in labels] for counter in counts], dtype=np.float64
     ).reshape(len(counts), len(labels))
     different = len(np.unique(vectors, axis=0)) if vectors.size else 1
     k = min(k, different)
@@ -77,7 +77,7 @@ def distributions(
     angles: Sequence[Mapping[str, Collection[float]]],
     labels: Collection[str],
 ) -> tuple[dict[str, ClassRange], ...]:
-    """The range of every class in each cluster.
+    """Compute the range of every class in each cluster.
 
     `counts` is what the recognizer under test finds, `angles` the orientations by class.
     """
@@ -101,7 +101,7 @@ def distributions(
 def is_ood(
     usual: ClassRange, count: int, angles: Collection[float] = (), *, tolerance: float = TOLERANCE
 ) -> bool:
-    """Definition 1: a count outside the range, or an unusual orientation."""
+    """Return True for a count outside the range or an unusual orientation (definition 1)."""
     return (
         count < usual.least
         or count > usual.most
@@ -110,10 +110,10 @@ def is_ood(
 
 
 def inserted_count(usual: ClassRange, count: int, label: str) -> int:
-    """How many objects to insert for a picture with `count` to exceed its cluster."""
+    """Return the number to insert for a picture with `count` to exceed its cluster."""
     return max(1, usual.most + 1 - count) + (label in ONE_MORE)
 
 
 def id_counts(usual: ClassRange, count: int) -> range:
-    """How many objects can be inserted within the cluster's range; may be empty."""
+    """Return the numbers that can be inserted within the cluster's range; may be empty."""
     return range(max(1, usual.least - count), usual.most - count + 1)

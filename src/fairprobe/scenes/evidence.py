@@ -50,23 +50,25 @@ class Evidence:
     temporary: Scratch | None = None  # holds the folder if it is a temporary one
 
     def counts(self, detector: str) -> dict[str, Counter[str]]:
-        """What a recognizer counts in the originals."""
+        """Count the objects that a recognizer finds in the originals."""
         return {name: count_labels(found) for name, found in self.originals[detector].items()}
 
     def named(self, detector: str) -> set[str]:
-        """The classes that a recognizer names in any picture."""
+        """Return the classes that a recognizer names in any picture."""
         seen = (self.originals.get(detector, {}), self.answers.get(detector, {}))
-        return {one.label for part in seen for found in part.values() for one in found}
+        return {detection.label for part in seen for found in part.values() for detection in found}
 
     def annotated(self) -> dict[str, Counter[str]]:
-        """The annotated counts under the names that classes count as, like those of recognizers."""
+        """Return the annotated counts under the names that classes count as, like those of
+        recognizers.
+        """
         counted_as = self.scenes.counted_as
         return {
             name: renamed_counts(facts.counts, counted_as) for name, facts in self.facts.items()
         }
 
     def annotations(self) -> dict[str, Counter[str]]:
-        """The same, without classes that no recognizer names in any picture."""
+        """Return the annotated counts without classes that no recognizer names in any picture."""
         every = {*self.originals, *self.answers}
         named = {label for detector in every for label in self.named(detector)}
         return {
@@ -75,7 +77,7 @@ class Evidence:
         }
 
     def truth(self) -> dict[str, Counter[str]]:
-        """The content of each original: the annotation and what all recognizers found."""
+        """Return the content of each original: the annotation and what all recognizers found."""
         counts = [self.counts(detector) for detector in self.originals]
         return {
             name: reference_counts(annotation, [seen[name] for seen in counts if name in seen])
@@ -83,5 +85,5 @@ class Evidence:
         }
 
     def pictures(self) -> dict[str, MadePicture]:
-        """The mutated pictures by their path below the folder."""
+        """Return the mutated pictures by their path below the folder."""
         return {str(made.path.relative_to(self.folder)): made for made in self.made.values()}

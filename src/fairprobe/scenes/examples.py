@@ -1,27 +1,37 @@
-"""Examples for the report: for each class that fails more, its worst tests, original and mutant."""
+"""Pictures of a run: for each class that fails more, its worst tests, for the report; and
+`pairs.zip` with all originals, reduced, and everything that recognizers returned.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
+from pathlib import Path
 
+import msgspec
 from PIL import Image
 
 from fairprobe.documents.scenes import (
+    ANSWERS,
     Corners,
     DetectedObject,
     Example,
     MutatedPicture,
     Oracle,
     OriginalPicture,
+    OriginalSize,
+    SceneAnswers,
 )
+from fairprobe.errors import FairprobeError
 from fairprobe.scenes.analysis import ALL, Analysis
 from fairprobe.scenes.detectors.base import Detection
-from fairprobe.scenes.evidence import Evidence
+from fairprobe.scenes.evidence import Evidence, Seen
 from fairprobe.scenes.mutants import read_mutant
 from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.scene import Picture
+from fairprobe.storage import replacing
 
 WIDEST = 480  # pixels in the report
 QUALITY = 82
@@ -35,26 +45,30 @@ DONE = {
 
 
 def find_examples(evidence: Evidence, found: Sequence[Analysis]) -> list[Example]:
-    """Tests of classes for which the evidence holds; without any, of those farthest above the
+    """Select tests of classes that are shown to fail more; without any, of those farthest above the
     mean.
     """
     return [
         _example(evidence, test, label, oracle)
         for detector in evidence.detectors
         for label, oracle, tests in _classes(
-            [one for one in found if one.detector == detector.name and one.kind == "ood"]
+            [
+                analysis
+                for analysis in found
+                if analysis.detector == detector.name and analysis.kind == "ood"
+            ]
         )
         for test in tests[:OF_A_CLASS]
     ]
 
 
 def data_url(image: Picture) -> str:
-    """A small JPEG to embed in a page."""
+    """Encode a small JPEG to embed in a page."""
     return "data:image/jpeg;base64," + base64.b64encode(small_jpeg(image)).decode()
 
 
 def small_jpeg(image: Picture) -> bytes:
-    """A copy for a page."""
+    """Encode a reduced copy as JPEG."""
     picture = Image.fromarray(image)
     if picture.width > WIDEST:
         height = max(1, round(picture.height * WIDEST / picture.width))
@@ -65,14 +79,14 @@ def small_jpeg(image: Picture) -> bytes:
 
 
 def _classes(own: Sequence[Analysis]) -> Iterator[tuple[str, Oracle, Sequence[Test]]]:
-    several = any(one.operator == ALL for one in own)
+    several = any(analysis.operator == ALL for analysis in own)
     rows = [
-        (row, one)
-        for one in own
-        for row in one.classes
+        (row, analysis)
+        for analysis in own
+        for row in analysis.classes
         if (row.is_above or row.is_unfair)
-        and one.examples.get(row.label)
-        and (row.is_unfair or one.operator == ALL or not several)
+        and analysis.examples.get(row.label)
+        and (row.is_unfair or analysis.operator == ALL or not several)
     ]
     rows.sort(key=lambda pair: (not pair[0].is_unfair, -pair[0].excess))
     seen: set[str] = set()
@@ -116,17 +130,46 @@ def _example(evidence: Evidence, test: Test, label: str, oracle: Oracle) -> Exam
 
 
 def objects(detections: Sequence[Detection], scale: float = 1.0) -> list[DetectedObject]:
-    """What was recognized, as a document has it; boxes in a picture of another size."""
+    """Convert detections to results, with boxes in a picture of another size."""
     return [
         DetectedObject(
-            label=one.label,
-            score=one.score,
-            box=None if one.box is None else _scaled(one.box, scale),
+            label=detection.label,
+            score=detection.score,
+            box=None if detection.box is None else _scaled(detection.box, scale),
         )
-        for one in detections
+        for detection in detections
     ]
 
 
 def _scaled(box: Corners, scale: float) -> Corners:
     left, top, right, bottom = (round(side * scale, 1) for side in box)
     return left, top, right, bottom
+
+
+def write_pairs(path: Path, evidence: Evidence) -> None:
+    """Write the file. An original that cannot be read any more is left out."""
+    shown = {test.scene for test in evidence.tests}
+    sizes: dict[str, OriginalSize] = {}
+    with replacing(path) as part, zipfile.ZipFile(part, "w") as file:
+        for name in sorted(shown):
+            try:
+                image = evidence.scenes.read(name).image
+            except (FairprobeError, OSError):
+                continue
+            picture = f"{len(sizes)}.jpg"
+            file.writestr(picture, small_jpeg(image))
+            height, width = image.shape[:2]
+            sizes[name] = OriginalSize(picture=picture, width=width, height=height)
+        answers = SceneAnswers(
+            sizes=sizes,
+            originals=_every(evidence.originals, shown),
+            mutants=_every(evidence.answers, {test.image for test in evidence.tests}),
+        )
+        file.writestr(ANSWERS, msgspec.json.encode(answers), zipfile.ZIP_DEFLATED)
+
+
+def _every(seen: Mapping[str, Seen], shown: set[str]) -> dict[str, dict[str, list[DetectedObject]]]:
+    return {
+        detector: {name: objects(found) for name, found in answers.items() if name in shown}
+        for detector, answers in seen.items()
+    }

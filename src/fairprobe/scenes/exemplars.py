@@ -53,8 +53,8 @@ _Links: TypeAlias = tuple[_Part, _Part, Floats32, Floats32]  # neighbors, which,
 def fill_by_exemplars(
     image: Picture, hole: Mask, avoid: Mask, cv2: Any, kinds: Kinds | None = None
 ) -> Picture:
-    """The picture with the hole filled. What lies under `avoid` is neither copied nor matched, and
-    pixels of another kind, which is a number for each pixel, are copied at a price.
+    """Return the picture with the hole filled. Pixels under `avoid` are neither copied nor matched,
+    and pixels of another kind, which is a number for each pixel, are copied at a price.
     """
     step = int(np.clip(image.shape[0] // SEARCHED_AT, 1, COARSEST))
     room = [(0, -size % step) for size in hole.shape]
@@ -90,20 +90,20 @@ def fill_by_exemplars(
 
 
 def _any_within(mask: Mask, step: int) -> Mask:
-    """At the smaller scale: the pixels that hold any of the mask."""
+    """Return the pixels of the smaller picture that contain any of the mask."""
     rows = np.logical_or.reduce([mask[first::step] for first in range(step)])
     found: Mask = np.logical_or.reduce([rows[:, first::step] for first in range(step)])
     return found
 
 
 def _indices(shape: tuple[int, ...]) -> tuple[Ints, Ints]:
-    """The row and the column of each pixel."""
+    """Return the row and the column of each pixel."""
     rows, columns = np.meshgrid(np.arange(shape[0]), np.arange(shape[1]), indexing="ij")
     return rows, columns
 
 
 def _around(mask: Mask) -> tuple[slice, slice]:
-    """The box of a hole and of all places that its patches may come from."""
+    """Return the box of a hole and of all places that its patches may come from."""
     ends = [np.flatnonzero(mask.any(axis=axis))[[0, -1]] for axis in (1, 0)]
     reach = [far + SIDES[1] + 1 for far in (REACH, BESIDE)]
     down, across = (
@@ -116,8 +116,8 @@ def _around(mask: Mask) -> tuple[slice, slice]:
 def _copied(
     image: Picture, hole: Mask, sources: tuple[Ints, Ints], step: int
 ) -> tuple[Picture, tuple[Ints, Ints]]:
-    """The full picture, each pixel of the hole taken from where the small picture's comes from; and
-    for each pixel its row and column there.
+    """Copy each pixel of the hole from where the small picture's comes from; also return the row
+    and column of each source.
     """
     rows, columns = np.nonzero(hole)
     from_rows, from_columns = (source[rows // step, columns // step] * step for source in sources)
@@ -163,8 +163,8 @@ def _blend(
 
 
 def _smoothed(links: list[_Links], inside: Floats32) -> Floats32:
-    """The change within a hole whose steps are as near as possible to those that are missing, by
-    conjugate gradients.
+    """Compute the change within a hole whose steps are as near as possible to those that are
+    missing, by conjugate gradients.
     """
 
     def spread(change: Floats32) -> Floats32:
@@ -199,7 +199,7 @@ def _flow(total: Floats32, first: _Part, second: _Part, amount: Floats32) -> Non
 
 
 def _neighbors(axis: int) -> tuple[_Part, _Part]:
-    """All pixels but the last along an axis, and the next one of each."""
+    """Slice all pixels but the last along an axis, and the next one of each."""
     every, first, second = slice(None), slice(None, -1), slice(1, None)
     return ((first, every), (second, every)) if axis == 0 else ((every, first), (every, second))
 
@@ -242,7 +242,9 @@ class _Fill:
         self._judge(np.s_[0 : self._open.shape[0], 0 : self._open.shape[1]])
 
     def done(self) -> tuple[Ints, Ints] | None:
-        """For each pixel the row and column it is copied from; None if there is nothing to copy."""
+        """Fill the hole; return the row and column of each pixel's source, None if there is nothing
+        to copy.
+        """
         if not len(self._patches):
             return None
         left = int(self._open.sum())
@@ -280,7 +282,9 @@ class _Fill:
         return rows, slice(max(0, column - far), column + far + 1)
 
     def _nearest(self, row: int, column: int) -> tuple[int, int]:
-        """The middle of the source most like the known part of the patch; in nearby rows if any."""
+        """Find the middle of the source most like the known part of the patch; in nearby rows if
+        any.
+        """
         rows, columns = self._sources
         first, last = np.searchsorted(rows, (row - REACH, row + REACH + 1))
         if first == last:
@@ -296,7 +300,9 @@ class _Fill:
         return int(rows[best]), int(columns[best])
 
     def _others(self, wanted: Kinds) -> Floats32:
-        """The share of pixels of another kind, of each source. Most patches are of one kind."""
+        """Return the share of pixels of another kind, of each source. Most patches are of one
+        kind.
+        """
         kind = int(wanted[0])
         if (wanted != kind).any():
             mixed: Floats32 = (self._source_kinds != wanted).mean(axis=1, dtype=np.float32)
@@ -311,7 +317,7 @@ class _Fill:
         """
         cv2, size = self._cv2, 2 * self._side + 1
         more = self._side + 3
-        wide = tuple(slice(max(0, one.start - more), one.stop + more) for one in part)
+        wide = tuple(slice(max(0, side.start - more), side.stop + more) for side in part)
         inner = tuple(
             slice(one.start - around.start, one.stop - around.start)
             for one, around in zip(part, wide, strict=True)

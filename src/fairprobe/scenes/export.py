@@ -31,17 +31,21 @@ LEAST_PIXELS = 25  # of an object: what is left of it is no object
 
 
 def instances_after(scene: Scene, mutant: Mutant) -> tuple[Instance, ...]:
-    """The objects of a mutated picture."""
+    """List the objects of a mutated picture."""
     covered = np.zeros(scene.size, dtype=bool)
-    for one in mutant.added:
-        covered |= one.whole(scene.size)
+    for instance in mutant.added:
+        covered |= instance.whole(scene.size)
     left = []
-    for one in scene.instances:
-        if not any(one is other for other in mutant.removed):
-            mask = one.whole(scene.size) & ~covered
-            if mask.any() and mask.sum() >= min(LEAST_PIXELS, one.mask.sum()):
-                left.append(Instance.of(one.label, mask))
-    new = (Instance.of(one.label, one.whole(scene.size)) for one in mutant.added if one.mask.any())
+    for instance in scene.instances:
+        if not any(instance is other for other in mutant.removed):
+            mask = instance.whole(scene.size) & ~covered
+            if mask.any() and mask.sum() >= min(LEAST_PIXELS, instance.mask.sum()):
+                left.append(Instance.of(instance.label, mask))
+    new = (
+        Instance.of(instance.label, instance.whole(scene.size))
+        for instance in mutant.added
+        if instance.mask.any()
+    )
     return (*left, *new)
 
 
@@ -82,18 +86,18 @@ def write_coco(
     annotations: list[dict[str, Any]] = []
     for at, (entry, size, found) in enumerate(pictures, start=1):
         images.append({"id": at, **entry, "height": size[0], "width": size[1]})
-        for one in found:
-            if one.label not in known:
-                known[one.label] = (next(free), one.label)
+        for instance in found:
+            if instance.label not in known:
+                known[instance.label] = (next(free), instance.label)
             annotations.append(
                 {
                     "id": len(annotations) + 1,
                     "image_id": at,
-                    "category_id": known[one.label][0],
+                    "category_id": known[instance.label][0],
                     "iscrowd": 0,
-                    "area": int(one.mask.sum()),
-                    "bbox": [*one.box[:2], one.box[2] - one.box[0], one.height],
-                    "segmentation": {"size": list(size), "counts": _runs(one.whole(size))},
+                    "area": int(instance.mask.sum()),
+                    "bbox": [*instance.box[:2], instance.box[2] - instance.box[0], instance.height],
+                    "segmentation": {"size": list(size), "counts": _runs(instance.whole(size))},
                 }
             )
     body = {
@@ -109,7 +113,7 @@ def write_coco(
 def _copied(
     evidence: Evidence, folder: Path, inducing: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[dict[str, Any], Size, tuple[Instance, ...]]]:
-    """Copy every mutant; its entry says what was done to which scene, and who errs in it."""
+    """Copy every mutant; its entry names the mutation, the scene and the recognizers that err."""
     for made, size, found in _mutants(evidence):
         task = made.task
         name = task.file.replace("/", "-")
@@ -121,23 +125,23 @@ def _copied(
 
 
 def _mutants(evidence: Evidence) -> Iterator[tuple[MadePicture, Size, tuple[Instance, ...]]]:
-    """Every unusual picture, its size and its objects, scene by scene."""
-    made = [one for one in evidence.made.values() if one.task.kind == "ood"]
+    """List every unusual picture, its size and its objects, scene by scene."""
+    made = [picture for picture in evidence.made.values() if picture.task.kind == "ood"]
     scene: Scene | None = None
-    for one in sorted(made, key=lambda one: (one.task.scene, str(one.path))):
-        if scene is None or scene.name != one.task.scene:
-            scene = evidence.scenes.read(one.task.scene)
-        mutant = mutate_without_painting(scene, one.task, evidence.cutouts, evidence.settings)
-        if not isinstance(mutant, Mutant) or mutant.places != one.places:
+    for picture in sorted(made, key=lambda picture: (picture.task.scene, str(picture.path))):
+        if scene is None or scene.name != picture.task.scene:
+            scene = evidence.scenes.read(picture.task.scene)
+        mutant = mutate_without_painting(scene, picture.task, evidence.cutouts, evidence.settings)
+        if not isinstance(mutant, Mutant) or mutant.places != picture.places:
             raise StorageError(
-                f"{one.path} cannot be annotated: it was not made from these scenes and cut-outs."
-                " Delete it, run the audit again, and export then."
+                f"{picture.path} cannot be annotated: it was not made from these scenes and"
+                " cut-outs. Delete it, run the audit again, and export then."
             )
-        yield one, scene.size, instances_after(scene, mutant)
+        yield picture, scene.size, instances_after(scene, mutant)
 
 
 def _runs(mask: Mask) -> list[int]:
-    """COCO's run lengths: columns one after another, beginning with what is outside."""
+    """Compute COCO's run lengths, column by column, starting outside the mask."""
     flat = mask.T.ravel()
     changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     lengths = np.diff(np.concatenate([[0], changes, [flat.size]]))

@@ -54,7 +54,8 @@ LEAST_PIECE = 20  # pixels of something that may stand in front of an object
 
 
 def orientation(mask: Mask) -> float:
-    """The principal axis of a mask in degrees, counterclockwise: 0 lying, 90 upright, below 180.
+    """Return the principal axis of a mask in degrees, counterclockwise: 0 lying, 90 upright, below
+    180.
 
     It is the first eigenvector of the pixels' second moments. An axis has no front, so half a turn
     changes nothing. Discs, squares and empty masks have no axis; they get 0.
@@ -71,7 +72,9 @@ def orientation(mask: Mask) -> float:
 
 
 def angular_distance(first: float, second: float) -> float:
-    """The angle between two axes in degrees: at most 90, since half a turn changes nothing."""
+    """Return the angle between two axes in degrees: at most 90, since half a turn changes
+    nothing.
+    """
     apart = abs(first - second) % HALF_TURN
     return min(apart, HALF_TURN - apart)
 
@@ -91,7 +94,7 @@ def components(mask: Mask, least: int = 1) -> tuple[Numbers, int]:
 
 
 def pieces(mask: Mask, label: str) -> tuple[Instance, ...]:
-    """The connected parts of a mask, without specks."""
+    """Split a mask into connected parts, without specks."""
     numbers, count = components(mask, LEAST_PIECE)
     found = []
     for number, place in enumerate(ndimage.find_objects(numbers, max_label=count), start=1):
@@ -102,7 +105,9 @@ def pieces(mask: Mask, label: str) -> tuple[Instance, ...]:
 
 
 def is_single(instance: Instance) -> bool:
-    """Whether a mask is of one whole object: one piece without holes, in the shape of its class."""
+    """Return True if a mask shows one whole object: one piece without holes, in the shape of its
+    class.
+    """
     area = int(instance.mask.sum())
     parts, _ = ndimage.label(instance.mask, structure=TOUCHING)
     holes = int(ndimage.binary_fill_holes(instance.mask).sum()) - area
@@ -124,7 +129,7 @@ def is_single(instance: Instance) -> bool:
 
 
 def _is_one_vehicle(instance: Instance) -> bool:
-    """Whether the outline shows no second vehicle, behind the first or beside it."""
+    """Return True if the outline shows no second vehicle, behind the first or beside it."""
     height, width = instance.mask.shape
     # Without mirrors and antennas.
     solid = ndimage.binary_opening(np.pad(instance.mask, 1), TOUCHING)[1:-1, 1:-1]
@@ -137,14 +142,15 @@ def _is_one_vehicle(instance: Instance) -> bool:
 
 
 def _span(mask: Mask) -> int:
-    """The columns from the first to the last one with a pixel."""
+    """Return the columns from the first to the last one with a pixel."""
     columns = np.flatnonzero(mask.any(axis=0))
     return int(columns[-1] - columns[0]) + 1 if len(columns) else 0
 
 
 def is_isolated(scene: Scene, instance: Instance) -> bool:
-    """Whether nothing that may be a part of another object adjoins it: another object, or a pole, a
-    sign or something unlabelled that is nearer. A coarse mask holds a part of what it adjoins.
+    """Return True if nothing adjoins that may be a part of another object: another object, or a
+    pole, a sign or something unlabelled that is nearer. A coarse mask holds a part of what it
+    adjoins.
     """
     left, top, right, bottom = instance.box
     around = (
@@ -157,7 +163,7 @@ def is_isolated(scene: Scene, instance: Instance) -> bool:
     outline = ndimage.maximum_filter(own, size=2 * NEXT_TO + 1) & ~own
     others = np.zeros_like(own)
     unclear = (*uprights(scene), *pieces(scene.unlabelled(), UNKNOWN))
-    nearer = [one for one in unclear if one.foot >= instance.foot]
+    nearer = [piece for piece in unclear if piece.foot >= instance.foot]
     for other in (*scene.instances, *nearer):
         if other is not instance and overlaps(other.box, around):
             others |= mask_within(other, around)
@@ -168,13 +174,13 @@ def is_isolated(scene: Scene, instance: Instance) -> bool:
 
 
 def touches_border(instance: Instance, size: tuple[int, int]) -> bool:
-    """Whether a part of the object may lie outside the picture."""
+    """Return True if a part of the object may lie outside the picture."""
     left, top, right, bottom = instance.box
     return left <= 0 or top <= 0 or right >= size[1] or bottom >= size[0]
 
 
 def is_obstructed(scene: Scene, instance: Instance) -> bool:
-    """Whether a nearer object stands in front of it."""
+    """Return True if a nearer object stands in front of it."""
     left, top, right, bottom = instance.box
     around = (
         max(0, left - NEXT_TO),
@@ -194,22 +200,26 @@ def is_obstructed(scene: Scene, instance: Instance) -> bool:
 
 
 def uprights(scene: Scene) -> tuple[Instance, ...]:
-    """Poles that are annotated as stuff, each with the signs and traffic lights that it carries."""
+    """Return poles that are annotated as stuff, each with the signs and traffic lights that it
+    carries.
+    """
     return pieces(scene.stuff_mask(UPRIGHT), "pole")
 
 
 def with_uprights(scene: Scene) -> Scene:
-    """The scene with poles, signs and traffic lights as objects, which hide what is behind them."""
+    """Return the scene with poles, signs and traffic lights as objects, which hide what is behind
+    them.
+    """
     return replace(scene, instances=(*scene.instances, *uprights(scene)))
 
 
 def overlaps(one: Box, other: Box) -> bool:
-    """Whether two boxes have a pixel in common."""
+    """Return True if two boxes have a pixel in common."""
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def mask_within(instance: Instance, box: Box) -> Mask:
-    """The object's mask within a box of the picture."""
+    """Return the object's mask within a box of the picture."""
     found = np.zeros((box[3] - box[1], box[2] - box[0]), dtype=bool)
     left, top = max(instance.box[0], box[0]), max(instance.box[1], box[1])
     right, bottom = min(instance.box[2], box[2]), min(instance.box[3], box[3])
@@ -222,7 +232,7 @@ def mask_within(instance: Instance, box: Box) -> Mask:
 
 
 def nearer_within(scene: Scene, box: Box, foot: int, *, but: Instance | None = None) -> Mask:
-    """Where, within a box, objects are seen whose foot is at this row or nearer."""
+    """Mask the objects within a box whose foot is at this row or nearer."""
     found = np.zeros((box[3] - box[1], box[2] - box[0]), dtype=bool)
     for other in scene.instances:
         if other is not but and other.foot >= foot and overlaps(other.box, box):
@@ -241,7 +251,7 @@ class Coverage:
         self._visible = [instance.mask.copy() for instance in scene.instances]
 
     def allows(self, box: Box, mask: Mask, *, but: Instance | None = None) -> bool:
-        """Whether every object behind it stays visible enough."""
+        """Return True if every object behind it stays visible enough."""
         return all(
             self._left(at, box, mask).sum()
             >= (1 - self._most) * self._scene.instances[at].mask.sum()

@@ -1,9 +1,10 @@
 """In-painting: fill a part of a picture as if nothing had been there.
 
 Navier–Stokes (Bertalmio et al., 2000) and Telea's method come with OpenCV and smear large holes;
-exemplars (Criminisi et al., 2004) keep texture but are slower; LaMa (Suvorov et al., 2022) runs
-from the user's TorchScript or ONNX file. With every method, the pixels of the mask are computed
-from the pixels outside it only, and no other pixel changes.
+exemplars (Criminisi et al., 2004) keep texture but are slower; LaMa (Suvorov et al.,
+"Resolution-robust Large Mask Inpainting with Fourier Convolutions", 2022) runs from a user-supplied
+ONNX file. With every method, the pixels of the mask are computed from the pixels outside it only,
+and no other pixel changes.
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from fairprobe.arrays import Mask
-from fairprobe.errors import SettingError, suggest
+from fairprobe.errors import ModelError, SettingError, suggest
+from fairprobe.models.formats.file_checks import check_exists, first_line
+from fairprobe.scenes.detectors.onnx import open_session
 from fairprobe.scenes.exemplars import fill_by_exemplars
 from fairprobe.scenes.scene import Picture
 
 METHODS = ("ns", "telea", "exemplars", "lama:PATH")
 RADIUS = 3  # pixels that OpenCV's methods look at around each pixel
 MARGIN = 16  # pixels around the mask that these methods need
+MULTIPLE = 8  # LaMa halves a picture three times
+BYTES = 2.0  # an output above this is in 0–255, not in 0–1
 
 
 class Inpainter(ABC):
@@ -40,8 +46,8 @@ class Inpainter(ABC):
         avoid: Mask | None = None,
         kinds: npt.NDArray[np.uint8] | None = None,
     ) -> Picture:
-        """A copy with the mask filled. Methods that copy pixels copy none from under `avoid`, and
-        prefer those of the same kind of background, a number for each pixel, also of the mask.
+        """Return a copy with the mask filled. No pixel is copied from under `avoid`; pixels of the
+        same kind of background are preferred (a number for each pixel, also of the mask).
         """
         filled = image.copy()
         if mask.any():
@@ -54,7 +60,7 @@ class Inpainter(ABC):
     def _painted(
         self, image: Picture, mask: Mask, avoid: Mask, kinds: npt.NDArray[np.uint8] | None
     ) -> Picture:
-        """The whole picture, of which only the pixels under the mask are used."""
+        """Return the whole picture, of which only the pixels under the mask are used."""
 
 
 class Remembering(Inpainter):
@@ -80,11 +86,9 @@ class Remembering(Inpainter):
 
 @lru_cache(maxsize=8)
 def inpainter(name: str) -> Inpainter:
-    """The method of this name: "ns" (Navier–Stokes), "telea", "exemplars" or "lama:PATH"."""
+    """Open the method of this name: "ns" (Navier–Stokes), "telea", "exemplars" or "lama:PATH"."""
     method, _, path = name.partition(":")
     if method == "lama" and path:
-        from fairprobe.scenes.lama import LamaInpainter  # imports torch, which takes seconds
-
         return LamaInpainter(Path(path))
     if name in METHODS[:-1]:
         return OpenCVInpainter(name)
@@ -126,3 +130,76 @@ class OpenCVInpainter(Inpainter):
                 ' "fairprobe[scenes]".'
             ) from error
         return cv2
+
+
+class LamaInpainter(Inpainter):
+    """An ONNX network from an image (1, 3, height, width; 0–1) and a mask (1, 1, height, width; 1:
+    fill) to an image.
+    """
+
+    def __init__(self, path: Path) -> None:
+        check_exists(path, "ONNX file of the in-painter")
+        self.name, self._path = f"lama:{path}", path
+        self._session: Any = self._opened()
+        inputs = {
+            part.shape[1]: part for part in self._session.get_inputs() if len(part.shape) == 4
+        }
+        if set(inputs) != {1, 3}:
+            raise ModelError(
+                f"{path.name} must take an image (1, 3, height, width) and a mask (1, 1, height,"
+                " width); it takes other inputs."
+            )
+        self._names = inputs[3].name, inputs[1].name
+        height, width = inputs[3].shape[2:]
+        self._size = (height, width) if isinstance(height, int) and isinstance(width, int) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_session": None}
+
+    def _opened(self) -> Any:
+        return open_session(self._path.read_bytes(), self._path.name)
+
+    def _painted(
+        self,
+        image: Picture,
+        mask: Mask,
+        avoid: Mask,  # noqa: ARG002
+        kinds: npt.NDArray[np.uint8] | None,  # noqa: ARG002
+    ) -> Picture:
+        if self._session is None:
+            self._session = self._opened()
+        height, width = mask.shape
+        if self._size is not None:
+            # The same filter, so that every pixel that a hidden one was mixed into is hidden too.
+            shown = _resized(image, self._size)
+            hidden = _resized(mask.astype(np.uint8) * np.uint8(255), self._size) > 0
+        else:
+            room = (-height % MULTIPLE, -width % MULTIPLE)
+            shown = np.pad(image, ((0, room[0]), (0, room[1]), (0, 0)), mode="edge")
+            hidden = np.pad(mask, ((0, room[0]), (0, room[1])))
+        pixels = np.ascontiguousarray(shown.transpose(2, 0, 1)[None], dtype=np.float32) / 255
+        inputs = (pixels, hidden[None, None].astype(np.float32))
+        try:
+            answer = self._session.run(None, dict(zip(self._names, inputs, strict=True)))[0]
+        except Exception as error:  # onnxruntime's errors have no common class
+            raise ModelError(
+                f"{self._path.name} cannot in-paint a picture of {shown.shape[0]} ×"
+                f" {shown.shape[1]}: {first_line(error)}."
+            ) from error
+        painted = np.asarray(answer, dtype=np.float32)
+        if painted.shape != pixels.shape or not np.isfinite(painted).all():
+            raise ModelError(
+                f"{self._path.name} must return finite numbers of shape {pixels.shape}; it returned"
+                f" {painted.shape}."
+            )
+        scale = 1 if painted.max() > BYTES else 255
+        whole: Picture = np.clip(np.rint(painted[0].transpose(1, 2, 0) * scale), 0, 255).astype(
+            np.uint8
+        )
+        if self._size is not None:
+            return _resized(whole, (height, width))
+        return whole[:height, :width]
+
+
+def _resized(image: Picture, size: tuple[int, int]) -> Picture:
+    return np.asarray(Image.fromarray(image).resize((size[1], size[0]), Image.Resampling.BILINEAR))

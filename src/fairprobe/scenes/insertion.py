@@ -155,7 +155,7 @@ def insert(
     rng: np.random.Generator,
     settings: InsertionSettings = DEFAULTS,
 ) -> Mutant | Skipped:
-    """The picture with `count` more objects of the class, or the reason why they do not fit."""
+    """Insert `count` objects of the class, or explain why they do not fit."""
     if count < 1:
         raise SettingError(f"The number of objects to insert must be at least 1; got {count}.")
     if label not in settings.relative_heights:
@@ -189,26 +189,26 @@ def insert(
             return Skipped(scene.name, "insert", label, reason)
         placed.append(one)
     image, added = _painted(scene, chooser.depths, placed, settings)
-    places = tuple(one.box for one in placed)
-    sources = tuple(one.cutout.scene for one in placed)
+    places = tuple(item.box for item in placed)
+    sources = tuple(item.cutout.scene for item in placed)
     return Mutant(scene.name, "insert", label, image, count, places, added=added, sources=sources)
 
 
 def control(
     scene: Scene, label: str, count: int, *, settings: InsertionSettings = DEFAULTS
 ) -> Mutant | Skipped:
-    """The picture with up to `count` of its own objects pasted back in their places: of the class
-    if possible, otherwise others.
+    """Paste up to `count` of the picture's own objects back in their places: of the class if
+    possible, otherwise others.
     """
     whole = [
-        one
-        for one in scene.instances
-        if one.height >= settings.smallest * scene.size[0]
-        and not touches_border(one, scene.size)
-        and not is_obstructed(scene, one)
-        and is_single(one)
+        instance
+        for instance in scene.instances
+        if instance.height >= settings.smallest * scene.size[0]
+        and not touches_border(instance, scene.size)
+        and not is_obstructed(scene, instance)
+        and is_single(instance)
     ]
-    own = sorted(whole, key=lambda one: (one.label != label, -one.height))[:count]
+    own = sorted(whole, key=lambda instance: (instance.label != label, -instance.height))[:count]
     if not own:
         reason = "No whole object is there to be pasted back."
         return Skipped(scene.name, "control", label, reason)
@@ -220,29 +220,33 @@ def control(
         box = (left, top, left + width, top + height)
         placed.append(_Placed(cutout, shown, box, shown.cover >= SOLID))
     depths = with_uprights(scene) if settings.behind_uprights else scene
-    others = tuple(one for one in depths.instances if not any(one is other for other in own))
+    others = tuple(
+        instance for instance in depths.instances if not any(instance is other for other in own)
+    )
     # Its light is that of its place already.
     plain = replace(settings, matches_light=False)
     image, _ = _painted(scene, replace(depths, instances=others), placed, plain)
-    places = tuple(one.box for one in placed)
+    places = tuple(item.box for item in placed)
     return Mutant(scene.name, "control", label, image, len(own), places)
 
 
 def _painted(
     scene: Scene, depths: Scene, placed: list[_Placed], settings: InsertionSettings
 ) -> tuple[Picture, tuple[Instance, ...]]:
-    """The picture with these objects, far ones first, and what is visible of each. `depths` has
-    what may stand in front of them.
+    """Paste these objects, far ones first; also return what is visible of each. `depths` has the
+    objects that may be in front.
     """
     canvas = scene.image.astype(np.float32)
     ground = scene.ground(GROUND)
-    for one in sorted(placed, key=lambda one: one.foot):
-        dark = settings.shadows[0 if one.cutout.label in VEHICLES else 1]
-        add_shadow(canvas, ground, one.box, one.mask, dark)
-        _paste(canvas, scene, depths, one, settings)
+    for item in sorted(placed, key=lambda item: item.foot):
+        dark = settings.shadows[0 if item.cutout.label in VEHICLES else 1]
+        add_shadow(canvas, ground, item.box, item.mask, dark)
+        _paste(canvas, scene, depths, item, settings)
     added = tuple(
-        Instance(one.cutout.label, one.box, one.mask & ~nearer_within(depths, one.box, one.foot))
-        for one in placed
+        Instance(
+            item.cutout.label, item.box, item.mask & ~nearer_within(depths, item.box, item.foot)
+        )
+        for item in placed
     )
     return np.clip(np.rint(canvas), 0, 255).astype(np.uint8), added
 
@@ -250,13 +254,15 @@ def _painted(
 def _fitting(
     scene: Scene, cutouts: tuple[Cutout, ...], placed: list[_Placed], settings: InsertionSettings
 ) -> list[Cutout]:
-    """The best cut-outs there are: not yet shown, in similar light, not from this picture."""
-    used = {id(one.cutout) for one in placed}
-    unused = [one for one in cutouts if id(one) not in used]
+    """Select the best cut-outs: not yet shown, in similar light, not from this picture."""
+    used = {id(item.cutout) for item in placed}
+    unused = [cutout for cutout in cutouts if id(cutout) not in used]
     chosen = unused or (list(cutouts) if settings.repeats else [])
     light, most = light_of(scene) + 1, settings.like_light
-    alike = [one for one in chosen if 1 / most <= (one.light + 1) / light <= most] or chosen
-    return [one for one in alike if one.scene != scene.name] or alike
+    alike = [
+        cutout for cutout in chosen if 1 / most <= (cutout.light + 1) / light <= most
+    ] or chosen
+    return [cutout for cutout in alike if cutout.scene != scene.name] or alike
 
 
 class _Places:
@@ -281,7 +287,7 @@ class _Places:
         self._boxes: list[Box] = []
 
     def next(self, cutouts: list[Cutout], rng: np.random.Generator) -> _Placed | None:
-        """One more object, if a place is found within the tries."""
+        """Draw one more object, if a place is found within the tries."""
         tall = self._heights[self._rows]
         most, least = self._settings.most_enlarged, self._settings.most_shrunk
         rows_of = {}
@@ -289,7 +295,7 @@ class _Places:
             rows = self._rows[(tall >= least * one.size[0]) & (tall <= most * one.size[0])]
             if len(rows):
                 rows_of[id(one)] = rows
-        able = [one for one in cutouts if id(one) in rows_of]
+        able = [cutout for cutout in cutouts if id(cutout) in rows_of]
         for at in range(self._settings.tries if able else 0):
             is_own = self._settings.keeps_ground and at < self._settings.tries / 2
             cutout = able[int(rng.integers(len(able)))]
@@ -332,18 +338,22 @@ class _Places:
         return _Placed(cutout, shown, box, mask) if self._is_free(box, mask) else None
 
     def _is_free(self, box: Box, mask: Mask) -> bool:
-        """Whether enough of the object and of all others stays visible."""
+        """Return True if enough of the object and of all others stays visible."""
         visible = mask & ~nearer_within(self.depths, box, box[3] - 1)
         if visible.sum() < (1 - self._settings.most_hidden) * mask.sum():
             return False
-        nearer = (one for one in self._unclear if one.foot >= box[3] - 1 and overlaps(one.box, box))
-        if any((mask_within(one, box) & visible).any() for one in nearer):
+        nearer = (
+            piece
+            for piece in self._unclear
+            if piece.foot >= box[3] - 1 and overlaps(piece.box, box)
+        )
+        if any((mask_within(piece, box) & visible).any() for piece in nearer):
             return False
         return self._coverage.allows(box, visible)
 
 
 def _runs(ground: Mask) -> Ints:
-    """For each pixel, the pixels of ground from it to the right without a gap."""
+    """Count for each pixel the pixels of ground to its right without a gap."""
     runs = np.zeros(ground.shape, dtype=np.int64)
     length = np.zeros(ground.shape[0], dtype=np.int64)
     for column in range(ground.shape[1] - 1, -1, -1):
@@ -368,8 +378,8 @@ def _paste(
 
 
 def _in_light(placed: _Placed, scene: Scene) -> npt.NDArray[np.float32]:
-    """The object in the light of its new place: brighter as the ground at its foot is, a little
-    warmer or colder, and with the contrast of its surroundings.
+    """Return the object in the light of its new place: brighter as the ground at its foot is, a
+    little warmer or colder, and with the contrast of its surroundings.
     """
     old = placed.cutout.place
     new = light_at(scene, placed.box)

@@ -46,13 +46,13 @@ class Ratio:
 
     @cached_property
     def moves(self) -> Floats:
-        """How the ratio changes when one scene is left out."""
+        """Return the change of the ratio when one scene is left out."""
         errors, objects = (part.sum(axis=0) - part for part in (self.errors, self.objects))
         return np.asarray(rates_of(errors, objects, self.value) - self.value)
 
     @cached_property
     def interval(self) -> tuple[Floats, Floats]:
-        """Both ends; all that is possible where fewer than two scenes have an object."""
+        """Return both ends; all that is possible if fewer than two scenes have an object."""
         tail, value = (1 - self.confidence) / 2, self.value
         right = self.objects - self.errors if self.is_share else self.objects
         scenes = ((self.objects > 0) | (self.errors > 0)).sum(axis=0)
@@ -90,7 +90,9 @@ def _reduction(freedom: Ints, tail: float) -> Floats:
 def difference(
     first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats], alike: Floats
 ) -> tuple[Floats, Floats]:
-    """The interval of first − second, each a value with its ends; `alike` is their correlation."""
+    """Compute the interval of first − second, each a value with its ends; `alike` is their
+    correlation.
+    """
     (a, a_low, a_high), (b, b_low, b_high) = first, second
 
     def reach(one: Floats, other: Floats) -> Floats:
@@ -104,13 +106,13 @@ def difference(
 
 
 def correlation(first: Floats, second: Floats) -> Floats:
-    """Of what each scene does to two ratios: (scenes, classes) each."""
+    """Return the correlation of each scene's effect on two ratios: (scenes, classes) each."""
     size = np.sqrt((first**2).sum(axis=0) * (second**2).sum(axis=0))
     return rates_of((first * second).sum(axis=0), size)
 
 
 def rate_interval(cells: Cells, oracle: Oracle) -> tuple[Floats, Floats, Floats, Floats]:
-    """The rate of each class with both ends, and how it changes when one scene is left out.
+    """Return the rate of each class, both ends, and its change when one scene is left out.
 
     Errors by the ground truth have a sign: the rate of errors minus the rate of objects that the
     mutation helped to find.
@@ -132,5 +134,5 @@ def rate_interval(cells: Cells, oracle: Oracle) -> tuple[Floats, Floats, Floats,
 
 
 def finite(value: float) -> float | None:
-    """None for infinity, which JSON does not have."""
+    """Replace infinity, which JSON does not have, with None."""
     return float(value) if np.isfinite(value) else None

@@ -74,7 +74,9 @@ STUFF = GROUND | frozenset(_STUFF.split(", "))
 
 
 def common(name: str) -> str:
-    """The shared lower-case name; the first of a list of synonyms ("road, route" in ADE20K)."""
+    """Return the shared lower-case name; the first of a list of synonyms ("road, route" in
+    ADE20K).
+    """
     plain = " ".join(name.replace("_", " ").replace("-", " ").lower().split())
     for ending in COCO_ENDINGS:
         plain = plain.removesuffix(ending)
@@ -83,5 +85,5 @@ def common(name: str) -> str:
 
 
 def is_stuff(label: str) -> bool:
-    """Whether a common name is of something that covers pixels but cannot be counted."""
+    """Return True for stuff, which covers pixels but cannot be counted."""
     return label in STUFF

@@ -94,7 +94,7 @@ class Studio:
     craft: Craft
 
     def mark(self, task: Task) -> str:
-        """Stored beside a picture; a picture with another mark is made again."""
+        """Return the mark stored with a picture; a picture with another mark is made again."""
         return f"{self.fingerprint} {self.digests[task.scene]}"
 
 
@@ -117,7 +117,7 @@ def make_mutants(
 
 
 def read_mutant(path: Path) -> Picture:
-    """A picture that was made before."""
+    """Read a picture that was made before."""
     try:
         with Image.open(path) as image:
             return np.asarray(image.convert("RGB"), dtype=np.uint8)
@@ -171,7 +171,7 @@ def _start_worker(studio: Studio) -> None:
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for work for ever."""
+    """End this worker when its parent is killed; it would wait for work forever."""
     parent = parent_process()
     if parent is not None:
         parent.join()
@@ -199,7 +199,7 @@ def _of_scene(studio: Studio, tasks: list[Task]) -> list[Outcome]:
 
 
 def _kept_of_task(studio: Studio, task: Task) -> list[Outcome]:
-    """An earlier run's picture and its control; empty if not complete."""
+    """Return an earlier run's picture and its control; empty if not complete."""
     first = _kept(studio, task)
     if first is None or isinstance(first, SkippedTask) or not task.has_control:
         return [] if first is None else [first]
@@ -231,8 +231,8 @@ def _of_task(studio: Studio, scene: Scene, task: Task, fill: Inpainter) -> list[
 def mutate_without_painting(
     scene: Scene, task: Task, cutouts: Cutouts, settings: Settings
 ) -> Mutant | Skipped:
-    """The same mutation as that of a picture on disk, with black holes: what was
-    removed and added, and where, at little cost.
+    """Repeat the mutation of a picture on disk with black holes: cheap, with the same objects
+    removed and added.
     """
     parts = (task.scene, task.operator, task.label, task.kind, task.repeat)
     rng = random_for(settings.seed, *parts)

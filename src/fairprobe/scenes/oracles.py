@@ -67,28 +67,30 @@ class Test:
 
     @property
     def left_out(self) -> frozenset[str]:
-        """The classes that are not judged."""
+        """Return the classes that are not judged."""
         return frozenset({self.label}) if self.as_printed else self.held | {self.label}
 
 
 def reference_counts(annotation: Counter[str], detections: Iterable[Counter[str]]) -> Counter[str]:
-    """The content of an original: for each class the greatest count over the annotation and every
-    recognizer.
+    """Return the content of an original: for each class the greatest count over the annotation and
+    every recognizer.
     """
     union = Counter(annotation)
-    for one in detections:
-        union |= one
+    for counts in detections:
+        union |= counts
     return +union
 
 
 def reference(test: Test, oracle: Oracle) -> Counter[str]:
-    """The objects that this oracle assumes to be there, without the mutated class."""
+    """Return the objects that this oracle assumes to be there, without the mutated class."""
     counts = +(test.truth if oracle == "gt" else test.original)
     return Counter({label: count for label, count in counts.items() if label not in test.left_out})
 
 
 def errors(test: Test, oracle: Oracle) -> Counter[str]:
-    """The errors of each class in one test, without the mutated class and classes without any."""
+    """Count the errors of each class in one test, without the mutated class and classes without
+    any.
+    """
     labels = sorted(({*test.truth} | {*test.original} | {*test.found}) - test.left_out)
     counts = np.array(
         [[part[label] for label in labels] for part in (test.original, test.found, test.truth)],
@@ -102,7 +104,9 @@ def errors(test: Test, oracle: Oracle) -> Counter[str]:
 def error_counts(
     original: Ints, found: Ints, truth: Ints, oracle: Oracle, *, as_printed: Mask
 ) -> Ints:
-    """The formulas, for arrays of any one shape; `as_printed` drops what the reference lacks."""
+    """Apply the formulas to arrays of equal shape; `as_printed` drops classes that the reference
+    lacks.
+    """
     if oracle == "gt":
         errors = np.abs(found - truth) - np.abs(original - truth)
     else:

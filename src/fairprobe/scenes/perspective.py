@@ -83,7 +83,7 @@ class Perspective:
     source: Source
 
     def height(self, row: float) -> float:
-        """Pixels, for an object at this row; 0 above the horizon."""
+        """Return the pixels of an object at this row; 0 above the horizon."""
         return max(0.0, self.slope * (row - self.horizon))
 
 
@@ -104,19 +104,19 @@ class Sights:
     def of(cls, scene: Scene, relative: Mapping[str, float] = RELATIVE_HEIGHTS) -> Sights:
         tall = scene.size[0]
         known = [
-            one
-            for one in scene.instances
-            if one.label in relative and one.height >= SMALLEST * tall
+            instance
+            for instance in scene.instances
+            if instance.label in relative and instance.height >= SMALLEST * tall
         ]
-        firm = [one for one in known if one.label not in TWO_WHEELERS] or known
-        firm = sorted(firm, key=lambda one: one.height, reverse=True)[:TALLEST]
+        firm = [instance for instance in known if instance.label not in TWO_WHEELERS] or known
+        firm = sorted(firm, key=lambda instance: instance.height, reverse=True)[:TALLEST]
         whole, merged, partial = [], [], []
-        for one in firm:
-            seen = (float(one.foot), one.height / relative[one.label])
-            if touches_border(one, scene.size) or is_obstructed(scene, one):
-                if one.box[3] < tall:  # else its foot is somewhere below the picture
+        for instance in firm:
+            seen = (float(instance.foot), instance.height / relative[instance.label])
+            if touches_border(instance, scene.size) or is_obstructed(scene, instance):
+                if instance.box[3] < tall:  # else its foot is somewhere below the picture
                     partial.append(seen)
-            elif is_single(one):
+            elif is_single(instance):
                 whole.append(seen)
             else:
                 merged.append(seen)
@@ -129,15 +129,15 @@ def perspective_of(
     relative: Mapping[str, float] = RELATIVE_HEIGHTS,
     borrowed: Perspective | None = None,
 ) -> Perspective:
-    """The line of a scene. `relative`: the height of each class in reference objects; `borrowed`:
-    the line of similar pictures.
+    """Fit the line of a scene. `relative`: the height of each class in reference objects;
+    `borrowed`: the line of similar pictures.
     """
     return _fitted(Sights.of(scene, relative), borrowed)
 
 
 def contradiction(sights: Sights, line: Perspective) -> str:
-    """A sentence about the object that is farthest from the line, if more than a quarter of the
-    objects are twice as tall or half as tall, or so tall though partly hidden; else empty.
+    """Describe the object that is farthest from the line if more than a quarter of the objects are
+    twice as tall or half as tall, or so tall though partly hidden; else empty.
     """
     ratios = [
         *((foot, height, height / max(1.0, line.height(foot))) for foot, height in sights.whole),
@@ -146,10 +146,10 @@ def contradiction(sights: Sights, line: Perspective) -> str:
             for foot, height in sights.partial
         ),
     ]
-    odd = [one for one in ratios if not 1 / ODD <= one[2] <= ODD]
+    odd = [ratio for ratio in ratios if not 1 / ODD <= ratio[2] <= ODD]
     if len(odd) <= MOST_ODD * len(ratios):
         return ""
-    foot, height, _ = max(odd, key=lambda one: abs(np.log(one[2])))
+    foot, height, _ = max(odd, key=lambda ratio: abs(np.log(ratio[2])))
     return (
         "How tall objects are by their row is uncertain: what stands at row"
         f" {foot:.0f} would be {line.height(foot):.0f} pixels tall, and {height:.0f} are annotated."
@@ -164,7 +164,9 @@ class Views:
 
     @classmethod
     def of(cls, scenes: Scenes) -> Views:
-        """Scenes that cannot be read are ignored here; they are reported where they are mutated."""
+        """Look at all scenes. Those that cannot be read are ignored here; they are reported where
+        they are mutated.
+        """
         found = {}
         for name in scenes.names:
             try:
@@ -174,7 +176,7 @@ class Views:
         return cls(found)
 
     def line(self, scene: Scene) -> tuple[Perspective, str]:
-        """The line of a scene, with what similar pictures say about it; and a sentence if its own
+        """Fit the line of a scene, with evidence of similar pictures; and explain if its own
         objects contradict it.
         """
         sights = self.sights.get(scene.name) or Sights.of(scene)
@@ -184,7 +186,7 @@ class Views:
 
     @cached_property
     def _agree(self) -> bool:
-        """Whether most pictures are predicted by others."""
+        """Return True if most pictures are predicted by others."""
         able = [(name, one) for name, one in self.sights.items() if one.whole]
         lines = [
             (self._borrowed(name, one.size), one)
@@ -194,26 +196,28 @@ class Views:
         return len(tested) >= MOST_AGREE * len(lines) and sum(tested) >= MOST_AGREE * len(tested)
 
     def _borrowed(self, name: str, size: tuple[int, int]) -> Perspective | None:
-        """The line closest to the pictures with the most similar names, if most of them agree."""
+        """Return the line closest to the pictures with the most similar names, if most of them
+        agree.
+        """
         similar = [self.sights[other] for other in self._similar(name, size)]
         if 2 * len(similar) < SIMILAR:
             return None
         tall = size[0]
-        some = [_tallest(one.whole) for one in similar]
+        some = [_tallest(sights.whole) for sights in similar]
         feet, heights = _columns(sum(some, ()))
         lines = np.array(_proposed_by_pairs(feet, heights, tall)).reshape(-1, 2)
         if not len(lines):
             return None
-        each = np.repeat([1 / len(one) for one in some], [len(one) for one in some])
+        each = np.repeat([1 / len(seen) for seen in some], [len(seen) for seen in some])
         off = np.minimum(1, np.abs(_heights(lines, feet) - heights) / heights) @ each
         slope, horizon = lines[int(np.argmin(off))].tolist()
         line = Perspective(slope, horizon, "similar scenes")
-        agree = sum(_predicts(line, one) for one in similar)
+        agree = sum(_predicts(line, sights) for sights in similar)
         return line if agree >= MOST_AGREE * len(similar) else None
 
     @cached_property
     def _able(self) -> dict[tuple[int, int], list[str]]:
-        """The pictures of each size that show whole objects, in the order of their names."""
+        """Return the pictures of each size that show whole objects, in the order of their names."""
         found: dict[tuple[int, int], list[str]] = {}
         for name in sorted(self.sights):
             if self.sights[name].whole:
@@ -221,8 +225,8 @@ class Views:
         return found
 
     def _similar(self, name: str, size: tuple[int, int]) -> list[str]:
-        """Others of the same size: those whose names start alike for longest, and of these the
-        nearest in order.
+        """Find others of the same size: those with the longest common start of the name, and of
+        these the nearest in order.
         """
         names = self._able.get(size, [])
         place = bisect(names, name)
@@ -240,7 +244,7 @@ def _fitted(sights: Sights, borrowed: Perspective | None) -> Perspective:
     feet, heights = _columns(own)
     horizon = sights.horizon
     pairs = _proposed_by_pairs(feet, heights, tall)
-    named: list[tuple[float, float, Source]] = [(*one, "objects") for one in pairs]
+    named: list[tuple[float, float, Source]] = [(*pair, "objects") for pair in pairs]
     if borrowed:
         named.append((borrowed.slope, borrowed.horizon, "similar scenes"))
         tilted = [foot - height / borrowed.slope for foot, height in own]
@@ -257,7 +261,7 @@ def _fitted(sights: Sights, borrowed: Perspective | None) -> Perspective:
         for foot, height in (own or sights.partial)
         if foot > horizon + 1 and (len(own) > 1 or not borrowed)
     ]
-    lines = np.array([one[:2] for one in named]).reshape(-1, 2)
+    lines = np.array([line[:2] for line in named]).reshape(-1, 2)
     off = np.minimum(1, np.abs(_heights(lines, feet) - heights) / heights).sum(axis=1)
     low_feet, low_heights = _columns(sights.partial)
     off += np.clip(1 - VISIBLE * _heights(lines, low_feet) / low_heights, 0, 1).sum(axis=1)
@@ -279,24 +283,24 @@ def _fitted(sights: Sights, borrowed: Perspective | None) -> Perspective:
 
 
 def _heights(lines: Floats, feet: Floats) -> Floats:
-    """The height that each line (slope, horizon) says, at each foot."""
+    """Compute the height of each line (slope, horizon) at each foot."""
     found: Floats = np.maximum(0, lines[:, :1] * (feet - lines[:, 1:]))
     return found
 
 
 def _predicts(line: Perspective, sights: Sights) -> bool:
-    """Whether the middle object of a picture is about as tall as the line says."""
+    """Return True if the median object of a picture is about as tall as the line predicts."""
     ratios = [height / max(1.0, line.height(foot)) for foot, height in sights.whole]
     return bool(1 / AGREES <= np.median(ratios) <= AGREES)
 
 
 def _alike(one: str, other: str) -> int:
-    """The number of letters with which both names start."""
+    """Return the length of the common start of two names."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def _tallest(seen: Seen) -> Seen:
-    return tuple(sorted(seen, key=lambda one: one[1], reverse=True)[:TALLEST_OF_SIMILAR])
+    return tuple(sorted(seen, key=lambda pair: pair[1], reverse=True)[:TALLEST_OF_SIMILAR])
 
 
 def _columns(seen: Seen) -> tuple[Floats, Floats]:
@@ -311,7 +315,7 @@ def _default(tall: int) -> Perspective:
 
 
 def _proposed_by_pairs(feet: Floats, heights: Floats, tall: int) -> list[tuple[float, float]]:
-    """Slope and horizon of each line through two objects that grows towards the viewer."""
+    """Return slope and horizon of each line through two objects that grows towards the viewer."""
     proposed = []
     for one, other in combinations(range(len(feet)), 2):
         apart = feet[one] - feet[other]
@@ -324,7 +328,7 @@ def _proposed_by_pairs(feet: Floats, heights: Floats, tall: int) -> list[tuple[f
 
 
 def _horizon(scene: Scene) -> float:
-    """The highest row with ground if that is plausible, else that of the default line."""
+    """Return the highest row with ground if that is plausible, else that of the default line."""
     rows = np.flatnonzero(scene.ground(GROUND).sum(axis=1) >= 3)
     tall = scene.size[0]
     if len(rows) and HORIZONS[0] * tall <= rows[0] <= HORIZONS[1] * tall:

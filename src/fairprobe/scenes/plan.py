@@ -115,7 +115,7 @@ class Settings:
         clip: Path | str | None,
         **others: Any,
     ) -> Settings:
-        """From what a user writes: names in any spelling, perhaps twice, or none."""
+        """Make settings from user input: names in any spelling, duplicates, or none."""
         return cls(
             mutations=tuple(dict.fromkeys(mutations)),  # type: ignore[arg-type]  # checked by the class
             classes=tuple(dict.fromkeys(map(common, classes or ()))) or None,
@@ -125,12 +125,12 @@ class Settings:
         )
 
     def labels(self, operator: Mutation) -> tuple[str, ...]:
-        """The classes that this operator mutates."""
+        """Return the classes that this operator mutates."""
         return self.classes or (INSERTED if operator == "insert" else MUTATED)
 
 
 def check_pace(timeout: float | None, rate: float | None, at_once: int = 1) -> None:
-    """Refuse invalid waiting times."""
+    """Raise SettingError for invalid waiting times."""
     if not 1 <= at_once <= MOST_AT_ONCE:
         raise SettingError(
             f"From 1 to {MOST_AT_ONCE} requests can be under way together; got {at_once}."
@@ -158,11 +158,11 @@ class SceneFacts:
     @classmethod
     def of(cls, scene: Scene) -> SceneFacts:
         angles: dict[str, tuple[float, ...]] = {}
-        for one in scene.instances:
-            angles[one.label] = (*angles.get(one.label, ()), orientation(one.mask))
-        objects = [(one.label, one.box) for one in scene.instances]
+        for instance in scene.instances:
+            angles[instance.label] = (*angles.get(instance.label, ()), orientation(instance.mask))
+        objects = [(instance.label, instance.box) for instance in scene.instances]
         digest = hashlib.sha256(repr((scene.image.shape, scene.stuff_names, objects)).encode())
-        for part in (scene.image, scene.stuff, *(one.mask for one in scene.instances)):
+        for part in (scene.image, scene.stuff, *(instance.mask for instance in scene.instances)):
             digest.update(np.ascontiguousarray(part).data)
         return cls(scene.counts(), angles, digest.hexdigest())
 
@@ -185,12 +185,12 @@ class Task:
 
     @property
     def has_control(self) -> bool:
-        """Of insertions, the first unusual one: objects are always pasted back in one way."""
+        """Return True for all but insertions, of which the first unusual one has a control."""
         return self.operator != "insert" or (self.kind == "ood" and self.repeat == 0)
 
     @property
     def file(self) -> str:
-        """A file name that is valid in every file system and unique among all tasks."""
+        """Return a file name that is valid in every file system and unique among all tasks."""
         plain = re.sub(r"[^\w.-]+", "_", self.scene)[:LONGEST].strip(".") or "scene"
         label = (
             self.label.replace(" ", "_")
@@ -226,7 +226,7 @@ def find_usual(
 ) -> Usual:
     """Cluster the scenes. `seen` is what each recognizer counts in the originals."""
     names = list(facts)
-    there = {label for one in facts.values() for label in one.counts}
+    there = {label for fact in facts.values() for label in fact.counts}
     chosen = settings.cluster_by or ROAD
     clustered = [label for label in chosen if label in there]
     if chosen == ALL_CLASSES or not clustered:
@@ -257,8 +257,8 @@ def plan_tasks(
     settings: Settings,
     usual: Usual,
 ) -> dict[str, list[Task]]:
-    """The tasks for each recognizer. Insertions depend on what it sees; deletions and rotations are
-    the same for all.
+    """Plan the tasks for each recognizer. Insertions depend on what it sees; deletions and
+    rotations are the same for all.
     """
     return {
         detector: [
@@ -292,7 +292,7 @@ def _of_scene(
 def _insertions(
     name: str, label: str, count: int, usual: ClassRange, settings: Settings
 ) -> Iterator[Task]:
-    """More than any of the cluster has, and once, as the baseline, within its range."""
+    """Plan insertions beyond the cluster's maximum and, once, within its range as the baseline."""
     number = inserted_count(usual, count, label)
     for repeat in range(settings.repeats):
         yield Task(name, "insert", label, "ood", repeat, objects=number)
@@ -303,6 +303,6 @@ def _insertions(
 
 
 def random_for(seed: int, *parts: object) -> np.random.Generator:
-    """Random numbers that depend on the seed and their purpose, not on the order of the work."""
+    """Seed random numbers by the seed and their purpose, not on the order of the work."""
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).digest()
     return np.random.default_rng([seed, *np.frombuffer(digest[:16], dtype=np.uint32).tolist()])

@@ -15,7 +15,7 @@ EXPECTED = "config.json, preprocessor_config.json and model.safetensors"
 
 
 def import_transformers(place: object) -> Any:
-    """The library; an error says how to install it."""
+    """Import the library; an error says how to install it."""
     try:
         return import_module("transformers")
     except ImportError as error:
@@ -45,7 +45,7 @@ def loading(place: object, what: str) -> Iterator[None]:
 
 
 def digest(processor: Any, model: Any) -> str:
-    """A hash of everything that the outputs depend on."""
+    """Hash everything that the outputs depend on."""
     import torch
 
     found = hashlib.sha256((processor.to_json_string() + model.config.to_json_string()).encode())

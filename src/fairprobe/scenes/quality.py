@@ -71,7 +71,7 @@ def _pairs(evidence: Evidence, progress: Callable[[int, int, str], None]) -> Ite
 
 
 def _sample(evidence: Evidence) -> list[MadePicture]:
-    """As many pictures of each operator, drawn by the seed."""
+    """Draw equally many pictures of each operator by the seed."""
     rng = random_for(evidence.settings.seed, "quality")
     found: list[MadePicture] = []
     for operator in evidence.settings.mutations:
@@ -119,7 +119,7 @@ def image_quality(
 
 
 def similarity(original: Picture, mutated: Picture) -> float:
-    """The mean structural similarity, −1 to 1."""
+    """Return the mean structural similarity, −1 to 1."""
     if original.shape != mutated.shape:
         raise DataError(
             f"It must have the size of its original, {original.shape[:2]}; it has"
@@ -137,7 +137,7 @@ def similarity(original: Picture, mutated: Picture) -> float:
 
 
 def blur(image: Picture) -> float:
-    """The blur effect, 0 to 1."""
+    """Return the blur effect, 0 to 1."""
     try:
         from skimage.measure import blur_effect
     except ImportError as error:
@@ -146,7 +146,7 @@ def blur(image: Picture) -> float:
 
 
 def clip_iqa() -> Score | str:
-    """CLIP-IQA, or the reason why it is not available."""
+    """Load CLIP-IQA, or return the reason why it is not available."""
     try:
         piq = import_module("piq")
     except ImportError:
@@ -171,8 +171,8 @@ def clip_iqa() -> Score | str:
 
 
 def clip_realism(folder: Path | str) -> Score:
-    """How much more "Realistic photo" describes a picture than "Unrealistic photo", 0 to 1, by a
-    CLIP model of `transformers` in a folder.
+    """Load a score of "Realistic photo" against "Unrealistic photo", 0 to 1, of a CLIP model of
+    `transformers` in a folder.
     """
     place = Path(folder)
     if not place.is_dir():

@@ -65,7 +65,7 @@ def query(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
-    """What the recognizer sees in each picture, in order; a Failure where there is no answer.
+    """Query the recognizer for each picture, in order; a Failure if there is no answer.
 
     `timeout` is in seconds for a picture and try. `retries` counts the tries after the first, made
     only where waiting may help, after growing pauses (`pause` seconds at first, randomized by
@@ -101,8 +101,8 @@ def _answers(
 def _in_order(
     client: _Client, images: Iterable[tuple[Key, Picture]], at_once: int
 ) -> Iterator[tuple[Key, Answer]]:
-    """Each answer in the order of the pictures, several of which may be under way; one more waits,
-    so that requests go on while the consumer does something else.
+    """Yield answers in the order of the pictures, with several requests at a time; one more is
+    queued so that requests continue while the consumer is busy.
     """
     if at_once == 1 and not client.is_remote:
         yield from ((key, client.answer(image)) for key, image in images)
@@ -130,7 +130,7 @@ class RequestCap:
         self._lock = threading.Lock()
 
     def take(self) -> bool:
-        """Whether one more may be made; it counts as made."""
+        """Return True if one more request may be made, and count it."""
         with self._lock:
             if self.most is not None and self.made >= self.most:
                 return False
@@ -208,7 +208,7 @@ class _Client:
         return float(min(max(wanted, requested), LONGEST_PAUSE))
 
     def _try_once(self, image: Picture, place: Path | None) -> tuple[Detection, ...]:
-        """One try in a thread of its own: one that hangs is abandoned, but a late answer is stored.
+        """Try once in a new thread: a hanging one is abandoned, but a late answer is stored.
 
         The recognizer gets a copy of the picture, so that it cannot change ours.
         """
@@ -259,14 +259,14 @@ class _Store:
         self._make(folder)
 
     def place(self, image: Picture) -> Path:
-        """The file of this query."""
+        """Return the file of this query."""
         query = hashlib.sha256(f"{self._detector.identity}\n{image.shape}\n".encode())
         query.update(np.ascontiguousarray(image).data)
         name = query.hexdigest()
         return self._folder / name[:2] / f"{name}.json"
 
     def read(self, place: Path) -> tuple[Detection, ...] | None:
-        """The stored answer; a damaged file is ignored."""
+        """Read the stored answer; a damaged file is ignored."""
         try:
             rows = json.loads(place.read_text(encoding="utf-8"))["detections"]
             return check_answer([Detection(label, score, box) for label, score, box in rows])
@@ -274,7 +274,7 @@ class _Store:
             return None
 
     def write(self, place: Path, found: tuple[Detection, ...]) -> None:
-        rows = [[one.label, one.score, one.box] for one in found]
+        rows = [[detection.label, detection.score, detection.box] for detection in found]
         about = {"detector": self._detector.name, "identity": self._detector.identity}
         self._make(place.parent)
         try:
@@ -296,7 +296,7 @@ class _Store:
 
 
 def check_answer(answer: Any) -> tuple[Detection, ...]:
-    """The answer in plain numbers; an invalid one is a ModelError."""
+    """Convert the answer to plain numbers; raise ModelError for an invalid one."""
     if not isinstance(answer, tuple | list):
         raise ModelError(f"It returned {_shown(answer)}; expected a list of detections.")
     return tuple(map(_check_detection, answer))

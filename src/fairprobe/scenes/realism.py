@@ -99,7 +99,9 @@ class Look:
 
 
 def look_of(scene: Scene, mutant: Mutant) -> tuple[Look | None, str]:
-    """The look of the largest shape that a mutation changed, and the scene it comes from."""
+    """Measure the look of the largest shape that a mutation changed, and return the scene it comes
+    from.
+    """
     shapes = mutant.added or mutant.removed
     if not shapes:
         return None, mutant.scene
@@ -111,7 +113,9 @@ def look_of(scene: Scene, mutant: Mutant) -> tuple[Look | None, str]:
 
 
 def painted(scene: Scene, mutant: Mutant, removed: Instance) -> Instance:
-    """The area that was painted where an object was removed, which is larger than the object."""
+    """Return the area that was painted where an object was removed, which is larger than the
+    object.
+    """
     whole = removed.whole(scene.size)
     changed = ndimage.binary_closing((mutant.image != scene.image).any(axis=2) | whole, TOUCHING)
     numbers, _ = components(changed | whole)
@@ -122,7 +126,7 @@ def painted(scene: Scene, mutant: Mutant, removed: Instance) -> Instance:
 def look_at(
     image: Picture, shape: Instance, scene: Scene | None = None, *, is_whole: bool = True
 ) -> Look | None:
-    """The look of a shape, an object if a scene says what it stands on; None if it is too small.
+    """Measure the look of a shape, an object if a scene is given; None if it is too small.
 
     The outline of an annotated object is off by a pixel or two, that of an inserted one is not:
     both are moved to the strongest edge nearby.
@@ -165,13 +169,13 @@ def look_at(
 
 
 def _distances(mask: Mask) -> Floats:
-    """For each pixel how far it is from the outline, less than 0 inside."""
+    """Measure the distance of each pixel from the outline, negative inside."""
     found: Floats = ndimage.distance_transform_edt(~mask) - ndimage.distance_transform_edt(mask)
     return found
 
 
 def _snapped(light: Planes, far: Floats) -> Mask:
-    """The shape whose outline, not far from this one, runs along the strongest edges."""
+    """Return the shape whose outline, not far from this one, runs along the strongest edges."""
     edges = ndimage.gaussian_gradient_magnitude(light, 1.0)
     marks = np.where(far < -EDGE, 1, np.where(far > EDGE, 2, 0)).astype(np.int16)
     height = (edges / max(1e-6, float(edges.max())) * 255).astype(np.uint8)
@@ -184,7 +188,7 @@ def _rounded(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _planes(colors: Planes) -> list[Planes]:
-    """Light, two differences of colors, and how much changes from pixel to pixel, at two scales."""
+    """Compute light, two differences of colors, and changes from pixel to pixel at two scales."""
     light = colors.mean(axis=2)
     fine = np.abs(ndimage.laplace(light))
     smooth = ndimage.gaussian_filter(light, 1.5)
@@ -196,8 +200,8 @@ def _planes(colors: Planes) -> list[Planes]:
 
 
 def _lines(light: Planes, far: Floats, zones: tuple[Mask, Mask, Mask]) -> list[float]:
-    """How different the directions of lines are inside and at the outline from those around, and
-    how much of the lines at the outline runs along it.
+    """Compare the directions of lines inside and at the outline with those around, and measure how
+    much of the lines at the outline runs along it.
     """
     down, across = ndimage.sobel(light, 0), ndimage.sobel(light, 1)
     strength = np.hypot(down, across)
@@ -243,7 +247,7 @@ def _thing(scene: Scene, shape: Instance, *, is_whole: bool) -> Thing:
 
 
 def _ground(scene: Scene, shape: Instance) -> str:
-    """What there is most of just below the feet."""
+    """Find the most frequent kind of ground just below the feet."""
     left, _, _, bottom = shape.box
     lowest = shape.mask[-max(1, round(FEET * shape.height)) :]
     feet = np.flatnonzero(lowest.any(axis=0))
@@ -273,8 +277,8 @@ class Patches:
 
 
 def scores(real: Patches, mutants: Patches) -> tuple[Floats, Floats]:
-    """How real every patch looks (0–1), by classifiers that saw neither its scene nor its object's,
-    nor those of neighboring names; NaN where the rest is too little to learn from.
+    """Score how real every patch looks (0–1), by classifiers that saw neither its scene nor its
+    object's, nor those of neighboring names; NaN where the rest is too little to learn from.
     """
     from sklearn.ensemble import ExtraTreesClassifier
 
@@ -311,55 +315,58 @@ def scores(real: Patches, mutants: Patches) -> tuple[Floats, Floats]:
 
 
 def threshold_of(real: Floats) -> float:
-    """The score that 90 % of real patches reach."""
+    """Return the score that 90 % of real patches reach."""
     return float(np.nanquantile(real, 1 - PASSED, method="lower"))
 
 
 def _compared(looks: Sequence[Look], known: Mask) -> tuple[Floats, Floats]:
-    """Each look compared with those that are known to be real: what of its fit does not follow from
-    its surroundings, and how rare it is among objects of its class.
+    """Compare each look with those known to be real: the part of its fit that does not follow from
+    its surroundings, and its rarity among objects of its class.
     """
-    fits, around = np.array([one.fit for one in looks]), np.array([one.around for one in looks])
+    fits, around = np.array([look.fit for look in looks]), np.array([look.around for look in looks])
     middle, spread = around[known].mean(axis=0), around[known].std(axis=0) + 1e-6
     inputs = np.column_stack([np.ones(len(looks)), (around - middle) / spread])
     seen = inputs[known]
     weight = RIDGE * np.eye(inputs.shape[1])
     weight[0, 0] = 0
     coefficients = np.linalg.solve(seen.T @ seen + weight, seen.T @ fits[known])
-    things = [one.thing for one in looks]
+    things = [look.thing for look in looks]
     rest: Floats = fits - inputs @ coefficients
     return rest, _rarities(things, known)
 
 
 def _rarities(things: Sequence[Thing | None], known: Mask) -> Floats:
-    """For each object how rare its height, ground and outline are (−log of a share)."""
+    """Measure the rarity of each object's height, ground and outline (−log of a share)."""
     found = np.zeros((len(things), 7 if any(things) else 0))
-    for label in {one.label for one in things if one is not None}:
+    for label in {thing.label for thing in things if thing is not None}:
         rows = [at for at, one in enumerate(things) if one is not None and one.label == label]
-        own = [one for one in things if one is not None and one.label == label]
-        whole = known[rows] & np.array([one.is_whole for one in own])
+        own = [thing for thing in things if thing is not None and thing.label == label]
+        whole = known[rows] & np.array([thing.is_whole for thing in own])
         is_known = whole if whole.sum() >= FEWEST_OF_CLASS else known[rows]
         if is_known.sum() < FEWEST_OF_CLASS:
             continue
-        feet, heights = np.array([one.foot for one in own]), np.array([one.height for one in own])
+        feet, heights = (
+            np.array([thing.foot for thing in own]),
+            np.array([thing.height for thing in own]),
+        )
         slope, start = _line(feet[is_known], heights[is_known])
         size = np.log(heights / np.maximum(FLATTEST, start + slope * feet))
-        aspect = np.array([one.aspect for one in own])
-        turns = np.radians(2 * np.array([one.axis for one in own]))
+        aspect = np.array([thing.aspect for thing in own])
+        turns = np.radians(2 * np.array([thing.axis for thing in own]))
         upright = np.angle(np.exp(1j * turns)[is_known].mean())
         lean = np.abs(np.angle(np.exp(1j * (turns - upright)))) / 2 * HALF_TURN / np.pi
         kinds = Counter(one.ground for one, is_in in zip(own, is_known, strict=True) if is_in)
-        grounds = np.array([-kinds[one.ground] for one in own], dtype=np.float64)
+        grounds = np.array([-kinds[thing.ground] for thing in own], dtype=np.float64)
         odd = (
             size,
             -size,
             grounds,
             np.abs(aspect - np.median(aspect[is_known])),
-            np.array([one.hollow for one in own]),
-            np.array([one.scattered for one in own]),
+            np.array([thing.hollow for thing in own]),
+            np.array([thing.scattered for thing in own]),
             lean,
         )
-        found[rows] = np.column_stack([_rarity(one, is_known) for one in odd])
+        found[rows] = np.column_stack([_rarity(values, is_known) for values in odd])
     return found
 
 
@@ -375,8 +382,8 @@ def _rarity(values: Floats, known: Mask) -> Floats:
 
 
 def _line(feet: Floats, heights: Floats) -> tuple[float, float]:
-    """Slope and start of the line height(foot) that is closest to most objects: the median of the
-    slopes between two of them.
+    """Fit slope and start of the line height(foot) that is closest to most objects: the median of
+    the slopes between two of them.
     """
     one, other = np.triu_indices(len(feet), 1)
     apart = feet[other] - feet[one]

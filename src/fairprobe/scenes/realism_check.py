@@ -60,13 +60,14 @@ def check_realism(
     found = []
     for operator in evidence.settings.mutations:
         made = [
-            one
-            for one in evidence.made.values()
-            if (one.task.operator, one.task.kind) == (operator, "ood") and one.look is not None
+            picture
+            for picture in evidence.made.values()
+            if (picture.task.operator, picture.task.kind) == (operator, "ood")
+            and picture.look is not None
         ]
         real = background if operator == "delete" else objects
         row = None
-        scenes = {one.task.scene for one in made}
+        scenes = {picture.task.scene for picture in made}
         if min(len(made), len(real.looks)) >= FEWEST and len(scenes) >= BLOCKS:
             row = _judge(evidence, operator, made, real)
         if row is None:
@@ -83,10 +84,13 @@ def check_realism(
 def _judge(
     evidence: Evidence, operator: Mutation, made: list[MadePicture], real: Patches
 ) -> OperatorRealism | None:
-    names = [one.task.scene for one in made]
+    names = [picture.task.scene for picture in made]
     # Given cut-outs come from no scene, so that only the picture's own scene is left out.
-    sources = [one.source if one.source in evidence.facts else one.task.scene for one in made]
-    looks = [one.look for one in made if one.look is not None]
+    sources = [
+        picture.source if picture.source in evidence.facts else picture.task.scene
+        for picture in made
+    ]
+    looks = [picture.look for picture in made if picture.look is not None]
     of_real, of_mutants = scores(real, Patches(names, sources, looks))
     judged = np.flatnonzero(~np.isnan(of_mutants))
     if not len(judged) or np.isnan(of_real).all():
@@ -118,7 +122,7 @@ def _real(evidence: Evidence, progress: Callable[[int, int, str], None]) -> tupl
     names = list(evidence.facts)
     rng = random_for(evidence.settings.seed, "realism")
     chosen = [names[at] for at in sorted(rng.permutation(len(names))[:MOST_SCENES])]
-    labels = {one.task.label for one in evidence.made.values()}
+    labels = {picture.task.label for picture in evidence.made.values()}
 
     def scenes() -> Iterator[Scene]:
         for done, name in enumerate(chosen, start=1):
@@ -130,7 +134,9 @@ def _real(evidence: Evidence, progress: Callable[[int, int, str], None]) -> tupl
 
 
 def real_patches(scenes: Iterable[Scene], labels: set[str]) -> tuple[Patches, Patches]:
-    """Patches of objects of these classes, and of their shapes on the background beside them."""
+    """Collect patches of objects of these classes, and of their shapes on the background next to
+    them.
+    """
     objects, background = _Real(), _Real()
     for scene in scenes:
         for shape in _shapes(scene, labels):
@@ -142,41 +148,41 @@ def real_patches(scenes: Iterable[Scene], labels: set[str]) -> tuple[Patches, Pa
 
 
 def look_of_real(scene: Scene, shape: Instance, image: Picture | None = None) -> Look | None:
-    """The look of an annotated object, in another picture of its scene if one is given."""
+    """Measure the look of an annotated object, in another picture of its scene if one is given."""
     is_whole = is_single(shape) and not is_obstructed(scene, shape)
     shown = scene.image if image is None else image
     return look_at(shown, trimmed(shape), scene, is_whole=is_whole)
 
 
 def _shapes(scene: Scene, labels: set[str]) -> list[Instance]:
-    """The largest objects of these classes."""
+    """Return the largest objects of these classes."""
     able = [
-        one
-        for one in scene.instances
-        if one.label in labels and one.height >= SMALLEST * scene.size[0]
+        instance
+        for instance in scene.instances
+        if instance.label in labels and instance.height >= SMALLEST * scene.size[0]
     ]
-    return sorted(able, key=lambda one: one.height, reverse=True)[:MOST_PATCHES]
+    return sorted(able, key=lambda instance: instance.height, reverse=True)[:MOST_PATCHES]
 
 
 def plain_shapes(scene: Scene, labels: set[str]) -> Iterator[Instance]:
-    """What would be painted if objects were deleted, moved to the nearest places to their left and
-    right where there is no object, not even around the shape: what is around it is then much like
-    what is around a deleted object. Nothing is taken that a deletion would paint, as an object's
-    shadow, nor anything unlabelled, which may be an object.
+    """Yield the shapes that deletions would paint, moved to the nearest places to the left and
+    right without an object, also around the shape: the surroundings are then much like those of a
+    deleted object. Areas that a deletion would paint (shadows) and unlabelled areas, which may be
+    objects, are excluded.
     """
     taken = scene.stuff_mask(UPRIGHT) | scene.unlabelled()
-    for one in scene.instances:
-        taken |= one.whole(scene.size)
+    for instance in scene.instances:
+        taken |= instance.whole(scene.size)
     taken = ndimage.maximum_filter(taken, size=2 * AROUND + 1)
     taken |= grown_mask(scene, scene.instances)
     margin = DEFAULTS.margin_in(scene)
-    for one in _shapes(scene, labels):
-        mask = ndimage.maximum_filter(np.pad(one.mask, margin), size=2 * margin + 1)
+    for shape in _shapes(scene, labels):
+        mask = ndimage.maximum_filter(np.pad(shape.mask, margin), size=2 * margin + 1)
         free = free_places(taken, mask)
-        away = free - (one.box[1] - margin, one.box[0] - margin)
+        away = free - (shape.box[1] - margin, shape.box[0] - margin)
         for side in (away[:, 1] < 0, away[:, 1] > 0):
             if side.any():
                 far = np.hypot(BESIDE * away[side, 0], away[side, 1])
                 top, left = free[side][int(np.argmin(far))].tolist()
                 box = (left, top, left + mask.shape[1], top + mask.shape[0])
-                yield Instance(one.label, box, mask)
+                yield Instance(shape.label, box, mask)

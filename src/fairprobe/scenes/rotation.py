@@ -77,7 +77,7 @@ class RotationSettings:
     most_covered: float = 0.25
 
     def range_of(self, label: str) -> tuple[float, float]:
-        """The least and largest angle of a class, in degrees."""
+        """Return the least and largest angle of a class, in degrees."""
         if self.any_angle:
             return self.angles
         most = MOST.get(label, MOST_OTHERS)
@@ -96,7 +96,7 @@ class Turned:
     """Pixels by which it was moved to the right and down after the turn, to stand on its foot."""
 
     def colors(self, image: Picture) -> Picture:
-        """The colors of the turned object within its new box, from its picture."""
+        """Return the colors of the turned object within its new box, from its picture."""
         (left, top, right, bottom), room = self.instance.box, _room(self.instance)
         mask = np.pad(_trimmed(self.instance.mask), room)
         colors = np.pad(image[top:bottom, left:right], ((room, room), (room, room), (0, 0)))
@@ -126,14 +126,14 @@ def rotate(
     settings: RotationSettings = DEFAULTS,
     deletion: DeletionSettings = DELETION,
 ) -> Mutant | Skipped:
-    """The picture with one object of the class turned to an unusual orientation (in degrees)."""
+    """Turn one object of the class to an unusual orientation (in degrees)."""
     able = [
-        one
-        for one in scene.of(label)
-        if one.height >= settings.least_height
-        and not touches_border(one, scene.size)
-        and not is_obstructed(scene, one)
-        and (not settings.single or (is_single(one) and is_isolated(scene, one)))
+        instance
+        for instance in scene.of(label)
+        if instance.height >= settings.least_height
+        and not touches_border(instance, scene.size)
+        and not is_obstructed(scene, instance)
+        and (not settings.single or (is_single(instance) and is_isolated(scene, instance)))
     ]
     if not able:
         reason = (
@@ -157,7 +157,7 @@ def rotate(
 
 
 def turn(instance: Instance, angle: float) -> Turned:
-    """The object alone, turned counterclockwise about the center of its box, in degrees."""
+    """Turn the object alone, counterclockwise about the center of its box, in degrees."""
     room = _room(instance)
     mask = np.pad(instance.mask, room).astype(np.uint8) * np.uint8(255)
     edge = Image.fromarray(mask).rotate(angle, Image.Resampling.BICUBIC)
@@ -174,7 +174,7 @@ def turn(instance: Instance, angle: float) -> Turned:
 
 
 def _trimmed(mask: Mask) -> Mask:
-    """Without the outermost pixels, which show some background."""
+    """Remove the outermost pixels, which show some background."""
     if mask.shape[0] < TRIM_FROM:
         return mask
     trimmed: Mask = ndimage.minimum_filter(mask, size=2 * TRIMMED + 1, mode="constant")
@@ -182,8 +182,8 @@ def _trimmed(mask: Mask) -> Mask:
 
 
 def _on_foot(turned: Turned) -> Turned:
-    """Moved until it stands where it stood: a car on the wheels to which it leans, others on the
-    middle of their feet.
+    """Move the object back to its foot: a car to the wheels on which it leans, others to the middle
+    of their feet.
     """
     mask, (height, width) = turned.instance.mask, turned.instance.mask.shape
     feet = np.flatnonzero(mask[-max(1, round(FEET * height)) :].any(axis=0))
@@ -201,7 +201,7 @@ def _on_foot(turned: Turned) -> Turned:
 
 
 def _room(instance: Instance) -> int:
-    """The margin in pixels that a mask needs on each side to be turned by any angle."""
+    """Return the margin in pixels that a mask needs on each side to be turned by any angle."""
     height, width = instance.mask.shape
     return int(np.ceil((np.hypot(height, width) - min(height, width)) / 2)) + 2
 
@@ -251,7 +251,7 @@ def _put_back(
 
 
 def _with_shadow(scene: Scene, canvas: Picture, turned: Turned) -> Picture:
-    """Below a car, the ground as it was; below others, a shadow on the ground that was painted."""
+    """Restore the ground below a car; below others, draw a shadow on the painted ground."""
     instance = turned.instance
     if instance.label in FOUR_WHEELED:
         below = _below(scene, instance)
@@ -265,7 +265,7 @@ def _with_shadow(scene: Scene, canvas: Picture, turned: Turned) -> Picture:
 
 
 def _below(scene: Scene, instance: Instance) -> Mask:
-    """The ground below the outline of an object, in its lowest part."""
+    """Mask the ground below the outline of an object, in its lowest part."""
     whole = instance.whole(scene.size)
     low = np.zeros_like(whole)
     low[instance.box[3] - max(1, round(FEET * instance.height)) :] = True

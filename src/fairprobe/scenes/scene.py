@@ -40,11 +40,11 @@ class Instance:
 
     @property
     def foot(self) -> int:
-        """The row of its lowest pixels."""
+        """Return the row of its lowest pixels."""
         return self.box[3] - 1
 
     def whole(self, shape: tuple[int, ...]) -> Mask:
-        """The mask over a picture of this shape."""
+        """Return the mask over a picture of this shape."""
         full = np.zeros(shape[:2], dtype=bool)
         left, top, right, bottom = self.box
         full[top:bottom, left:right] = self.mask
@@ -52,7 +52,7 @@ class Instance:
 
     @classmethod
     def of(cls, label: str, mask: Mask) -> Instance:
-        """From a mask over the whole picture, which must not be empty."""
+        """Make an object from a mask over the whole picture, which must not be empty."""
         rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
         left, right = int(columns[0]), int(columns[-1]) + 1
         top, bottom = int(rows[0]), int(rows[-1]) + 1
@@ -75,25 +75,25 @@ class Scene:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width."""
+        """Return height and width."""
         return self.image.shape[0], self.image.shape[1]
 
     def counts(self) -> Counter[str]:
-        """The number of objects of each class."""
+        """Count the objects of each class."""
         return Counter(instance.label for instance in self.instances)
 
     def of(self, label: str) -> tuple[Instance, ...]:
         return tuple(instance for instance in self.instances if instance.label == label)
 
     def stuff_mask(self, kinds: frozenset[str]) -> Mask:
-        """Where the annotation has one of these kinds of stuff."""
+        """Mask the pixels annotated with one of these kinds of stuff."""
         found: Mask = np.isin(
             self.stuff, [at for at, name in enumerate(self.stuff_names) if name in kinds]
         )
         return found
 
     def unlabelled(self) -> Mask:
-        """Where the annotation, which names most of the picture, names nothing: perhaps an object.
+        """Mask the pixels without annotation, which may be objects.
 
         Nowhere if less than half of the picture is named, as where only objects are annotated.
         """
@@ -104,7 +104,7 @@ class Scene:
         return found if found.mean() < MOST_UNLABELLED else np.zeros_like(found)
 
     def ground(self, kinds: frozenset[str]) -> Mask:
-        """Where the ground is of one of these kinds and no object stands in front of it."""
+        """Mask the ground of these kinds that no object hides."""
         found = self.stuff_mask(kinds)
         for instance in self.instances:
             left, top, right, bottom = instance.box
@@ -136,8 +136,10 @@ class Scenes(ABC):
         """Read one scene; a DataError names the file that cannot be read."""
 
     def labels(self, name: str) -> frozenset[str]:
-        """The classes of the objects in one scene; reads it, unless a source knows better."""
-        return frozenset(one.label for one in self.read(name).instances)
+        """Return the classes of the objects in one scene; reads it, unless a source knows
+        better.
+        """
+        return frozenset(instance.label for instance in self.read(name).instances)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -27,7 +27,8 @@ def open_detector(
     score: float | None = None,
     unchecked: bool = False,
 ) -> Detector:
-    """The recognizer that a text names, in one of the `FORMS`; libraries are loaded when needed.
+    """Open the recognizer that a text names, in one of the `FORMS`; libraries are loaded when
+    needed.
 
     `names` are the classes of an ONNX file that does not name them itself. Objects below `score`
     are not reported; by default the usual one of the file's layout, the service or the library in

@@ -42,7 +42,7 @@ class Detector(ABC):
 
     @abstractmethod
     def detect(self, image: Picture) -> tuple[Detection, ...]:
-        """The objects in one picture (height, width, 3), RGB bytes."""
+        """Return the objects in one picture (height, width, 3), RGB bytes."""
 
 
 class TryAgainError(ModelError):
@@ -54,22 +54,24 @@ class TryAgainError(ModelError):
 
 
 def count_labels(detections: Iterable[Detection]) -> Counter[str]:
-    """The number of recognized objects of each class."""
+    """Return the number of recognized objects of each class."""
     return Counter(detection.label for detection in detections)
 
 
 def renamed(
     detections: Iterable[Detection], counted_as: Mapping[str, str]
 ) -> tuple[Detection, ...]:
-    """The same objects under the names of the classes that they count as."""
+    """Return the same objects under the names of the classes that they count as."""
     return tuple(
-        replace(one, label=counted_as[one.label]) if one.label in counted_as else one
-        for one in detections
+        replace(detection, label=counted_as[detection.label])
+        if detection.label in counted_as
+        else detection
+        for detection in detections
     )
 
 
 def renamed_counts(counts: Mapping[str, int], counted_as: Mapping[str, str]) -> Counter[str]:
-    """The same for counts: those of a class and of what counts as it are added."""
+    """Add the counts of classes that count as another class to those of that class."""
     found: Counter[str] = Counter()
     for label, count in counts.items():
         found[counted_as.get(label, label)] += count
@@ -77,6 +79,6 @@ def renamed_counts(counts: Mapping[str, int], counted_as: Mapping[str, str]) -> 
 
 
 def check_share(name: str, value: float | None) -> None:
-    """Refuse a setting of a detector that is not between 0 and 1."""
+    """Raise SettingError if a setting of a detector is not between 0 and 1."""
     if value is not None and not 0 <= value <= 1:
         raise SettingError(f"The {name} of a detector lies between 0 and 1; got {value}.")

@@ -8,7 +8,9 @@ from fairprobe.arrays import Floats, Ints
 
 
 def overlaps(boxes: Floats) -> Floats:
-    """Intersection over union of every two boxes (left, top, right, bottom); 0 for empty ones."""
+    """Compute the intersection over union of every two boxes (left, top, right, bottom); 0 for
+    empty ones.
+    """
     sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
     areas = sides.prod(axis=1)
     shared_sides = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:]) - np.maximum(
@@ -21,8 +23,8 @@ def overlaps(boxes: Floats) -> Floats:
 
 
 def suppress(boxes: Floats, scores: Floats, classes: Ints, overlap: float) -> Ints:
-    """Non-maximum suppression: the boxes, best first, that no better one of the same class overlaps
-    by more than `overlap`.
+    """Suppress non-maximums; return the boxes, best first, that no better one of the same class
+    overlaps by more than `overlap`.
     """
     order = np.argsort(-scores, kind="stable")
     is_same = classes[order][:, None] == classes[order][None, :]

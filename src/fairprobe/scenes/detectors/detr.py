@@ -46,7 +46,7 @@ class DetrDetector(Detector):
                 found["labels"], found["scores"], found["boxes"], strict=True
             )
         )
-        return tuple(one for one in detections if one.label not in NO_CLASS)
+        return tuple(detection for detection in detections if detection.label not in NO_CLASS)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}  # another process reads the weights itself

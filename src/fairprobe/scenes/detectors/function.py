@@ -73,10 +73,12 @@ class FunctionDetector(Detector):
         ):
             answer = self._function(image)
         found = map(self._detection, self._listed(answer))
-        return tuple(one for one in found if not _is_below(one.score, self.threshold))
+        return tuple(
+            detection for detection in found if not _is_below(detection.score, self.threshold)
+        )
 
     def _listed(self, answer: Any) -> list[Any] | tuple[Any, ...]:
-        """The objects one by one, also of an answer in the style of a library."""
+        """List the objects, also of an answer in the style of a library."""
         if isinstance(answer, list | tuple) and len(answer) == 1 and _is_of_a_library(answer[0]):
             answer = answer[0]  # one picture, so a batch of one
         if isinstance(answer, Mapping) and {*answer} >= TORCHVISION:
@@ -96,12 +98,12 @@ class FunctionDetector(Detector):
     def _numbered(
         self, boxes: Any, classes: Any, scores: Any, names: Any, usual: float
     ) -> list[Any]:
-        """Objects whose classes are numbers in `names`; those without a name are left out, and so
-        are those below the `usual` threshold if none was given.
+        """List objects whose classes are numbers in `names`; those without a name are left out, and
+        so are those below the `usual` threshold if none was given.
         """
         known = names if isinstance(names, Mapping) else dict(enumerate(names))
         words = classes.tolist() if hasattr(classes, "tolist") else classes
-        if isinstance(words, list | tuple) and all(isinstance(one, str) for one in words):
+        if isinstance(words, list | tuple) and all(isinstance(word, str) for word in words):
             known, classes = dict(enumerate(words)), range(len(words))
         try:
             corners, numbers, certain = map(_plain, (boxes, classes, scores))
@@ -178,14 +180,14 @@ def _is_of_a_library(answer: Any) -> bool:
 
 
 def _plain(values: Any) -> Rows:
-    """A tensor or a list as an array."""
+    """Convert a tensor or a list to an array."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     return np.asarray(values, dtype=np.float64)
 
 
 def _is_below(score: Any, least: float | None) -> bool:
-    """Whether a score is too low; what is no number is refused later, by name."""
+    """Return True if a score is too low; other types are rejected later, by name."""
     return least is not None and isinstance(score, Real) and bool(score < least)
 
 
@@ -200,7 +202,9 @@ def _is_remote(function: Any, name: str) -> bool:
 
 
 def _identity(function: Any, name: str, threshold: float | None) -> str | None:
-    """The user's text, the threshold and a hash of the whole file; None without such a text."""
+    """Return the user's text, the threshold and a hash of the whole file; None without such a
+    text.
+    """
     text = getattr(function, "identity", None)
     if text is None:
         return None

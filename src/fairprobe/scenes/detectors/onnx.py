@@ -81,7 +81,7 @@ class OnnxDetector(Detector):
             self.use(self.candidates[0])
 
     def use(self, layout: Layout) -> None:
-        """Read the file in this way from now on."""
+        """Use this layout from now on."""
         threshold, overlap = self._given
         self.layout = layout
         self.threshold = layout.threshold if threshold is None else threshold
@@ -95,14 +95,14 @@ class OnnxDetector(Detector):
 
     @property
     def assumes_names(self) -> bool:
-        """Whether its classes are taken for COCO's although neither names nor number say so."""
+        """Return True if COCO's classes are assumed without names or a number of classes."""
         return not (self._has_names or self.layout.shows_classes)
 
     def detect(self, image: Picture) -> tuple[Detection, ...]:
         if self.identity is None:
             raise ModelError(
                 f"The shapes of {self.path.name} fit several layouts:"
-                f" {', '.join(one.title for one in self.candidates)}. Name one, as in"
+                f" {', '.join(candidate.title for candidate in self.candidates)}. Name one, as in"
                 f" {self.candidates[0].name}:{self.path}, or give annotated pictures, on which they"
                 " are compared."
             )
@@ -111,11 +111,11 @@ class OnnxDetector(Detector):
     def read(
         self, layout: Layout, outputs: Sequence[Any], size: tuple[int, int]
     ) -> tuple[Detection, ...]:
-        """What outputs mean in a layout, for a picture of this height and width."""
+        """Convert outputs in a layout to detections, for a picture of this height and width."""
         height, width = size
         used = [outputs[at] for at in layout.places] if layout.places else outputs
         try:
-            boxes, scores = layout.read([_wide(one) for one in used], (height, width))
+            boxes, scores = layout.read([_wide(output) for output in used], (height, width))
         except ModelError as error:
             raise ModelError(f"{self.path.name}, read as {layout.title}: {error}.") from error
         scores = np.where(np.isin(layout.names, NO_CLASS), 0, scores)
@@ -148,7 +148,7 @@ class OnnxDetector(Detector):
         )
 
     def try_layout(self, layout: Layout, image: Picture) -> tuple[Detection, ...]:
-        """What one of the candidates sees; nothing where it fails, which is recorded."""
+        """Return detections in one of the candidates; none if it fails, which is recorded."""
         self.use(layout)
         try:
             return self.detect(image)
@@ -212,7 +212,9 @@ class OnnxDetector(Detector):
         return self._without_wrong_boxes(found)
 
     def _measured(self, file: Signature) -> Signature:
-        """With the sizes of outputs that a file does not state, if it takes one picture alone."""
+        """Fill in the sizes of outputs that a file does not state, if its only input is a
+        picture.
+        """
         size = file.planes()
         is_stated = all(port.shape and None not in port.shape[1:] for port in file.outputs)
         if size is None or is_stated or len(file.inputs) != 1:
@@ -228,8 +230,8 @@ class OnnxDetector(Detector):
         return replace(file, outputs=tuple(outputs))
 
     def _without_wrong_boxes(self, found: list[Layout]) -> list[Layout]:
-        """Whether a YOLOX has raw or decoded boxes shows in its answer to an empty picture."""
-        yolox = next((one for one in found if type(one) is Yolox), None)
+        """Tell raw from decoded boxes of a YOLOX by its output for an empty picture."""
+        yolox = next((layout for layout in found if type(layout) is Yolox), None)
         if yolox is None:
             return found
         empty = np.full((yolox.height, yolox.width, 3), PADDING, dtype=np.uint8)
@@ -241,7 +243,7 @@ class OnnxDetector(Detector):
             ) from error
         if are_raw is None:
             return found
-        return [one for one in found if (type(one) is Yolox) is are_raw]
+        return [layout for layout in found if (type(layout) is Yolox) is are_raw]
 
     def _content(self) -> bytes:
         try:
@@ -253,7 +255,7 @@ class OnnxDetector(Detector):
 
 
 def open_session(content: bytes, name: str) -> Any:
-    """An onnxruntime session on one thread; `name` is the file's in messages."""
+    """Open an onnxruntime session on one thread; `name` is the file's in messages."""
     try:
         import cv2  # noqa: F401  (resizes the pictures)
         import onnxruntime
@@ -276,8 +278,8 @@ def open_session(content: bytes, name: str) -> Any:
 def _signature(session: Any, names: tuple[str, ...] | None) -> Signature:
     metadata = dict(session.get_modelmeta().custom_metadata_map)
     return Signature(
-        tuple(Port(one.name, _shape(one), one.type) for one in session.get_inputs()),
-        tuple(Port(one.name, _shape(one), one.type) for one in session.get_outputs()),
+        tuple(Port(port.name, _shape(port), port.type) for port in session.get_inputs()),
+        tuple(Port(port.name, _shape(port), port.type) for port in session.get_outputs()),
         metadata,
         names_in(metadata) if names is None else names,
     )
@@ -292,7 +294,7 @@ def _described(file: Signature) -> str:
 
 
 def _refusal(file: Signature) -> str:
-    """Why a file has no layout, and what to do."""
+    """Explain why a file has no layout, and what to do."""
     task = file.metadata.get("task", "detect") if file.is_ultralytics else "detect"
     if task != "detect":
         return (
@@ -300,8 +302,8 @@ def _refusal(file: Signature) -> str:
             " in a Python function of a picture and name it as module:function."
         )
     readings = candidates(replace(file, is_nameless=True))
-    if nameless := [one for one in readings if len(one.names) <= MOST_CLASSES]:
-        fits = " or ".join(f"{one.title} (classes: {len(one.names)})" for one in nameless)
+    if nameless := [reading for reading in readings if len(reading.names) <= MOST_CLASSES]:
+        fits = " or ".join(f"{layout.title} (classes: {len(layout.names)})" for layout in nameless)
         return (
             f"has the shapes of {fits}, but the number of class names is {len(file.names or ())}."
             " List all of them in a file for --detector-classes, one per line."
@@ -314,7 +316,7 @@ def _refusal(file: Signature) -> str:
 
 
 def _wide(output: Any) -> Any:
-    """Half precision is too coarse for pixels."""
+    """Convert half precision, which is too coarse for pixels."""
     return output.astype(np.float32) if output.dtype == np.float16 else output
 
 

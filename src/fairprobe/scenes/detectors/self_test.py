@@ -43,19 +43,19 @@ UNCHECKED = "--unchecked uses it all the same."
 
 
 def is_good(found: LayoutAgreement) -> bool:
-    """Whether a reading is accepted."""
+    """Return True if a layout is accepted."""
     above_chance = found.score >= TIMES * found.by_chance or found.score >= SURE
     return found.score >= LEAST and above_chance
 
 
 def settle(detector: Detector, scenes: Scenes) -> LayoutAgreement | None:
-    """Let a file of unknown layout use the one that agrees best; a ModelError if none does.
+    """Choose the layout of a file that agrees best; raise ModelError if none does.
 
     None for recognizers that are no files, and where no picture has an object that it knows.
     """
     if not isinstance(detector, OnnxDetector):
         return None
-    names = {name for one in detector.candidates for name in one.names}
+    names = {name for candidate in detector.candidates for name in candidate.names}
     sample = sample_of(scenes, {scenes.counted_as.get(name, name) for name in names})
     if not sample:
         return None
@@ -67,7 +67,9 @@ def settle(detector: Detector, scenes: Scenes) -> LayoutAgreement | None:
         key=lambda one: (one.layout in detector.failures, -one.score),
     )
     best = found[0]
-    detector.use(next(one for one in detector.candidates if one.name == best.layout))
+    detector.use(
+        next(candidate for candidate in detector.candidates if candidate.name == best.layout)
+    )
     if detector.is_unchecked:
         return best
     if failure := detector.failures.get(best.layout):
@@ -79,7 +81,9 @@ def settle(detector: Detector, scenes: Scenes) -> LayoutAgreement | None:
             f"{_said(detector, best)} That is hardly more than chance. {advice(best)} Without a"
             f" named layout, all that fit the file are compared. {UNCHECKED}"
         )
-    tried = "; ".join(f"{one.title}: {one.matched} of {one.annotated} objects" for one in found)
+    tried = "; ".join(
+        f"{result.title}: {result.matched} of {result.annotated} objects" for result in found
+    )
     raise ModelError(
         f"No layout of {detector.path.name} agrees with the annotation of {len(sample)} pictures"
         f" ({tried}). Check that it was trained for pictures like these. {advice(best)} You can"
@@ -93,7 +97,7 @@ def agreement(
     sample: Sequence[Scene],
     counted_as: Mapping[str, str],
 ) -> LayoutAgreement:
-    """The agreement of one of a file's candidates with annotated scenes."""
+    """Measure the agreement of one of a file's candidates with annotated scenes."""
     layout = detector.candidates[candidate]
     known = {counted_as.get(name, name) for name in layout.names}
     answers = [renamed(detector.try_layout(layout, scene.image), counted_as) for scene in sample]
@@ -106,16 +110,18 @@ def check_answers(
     sample: Sequence[Scene],
     counted_as: Mapping[str, str],
 ) -> LayoutAgreement | None:
-    """The agreement of answers, whose classes count as said already, with annotated scenes; a
-    ModelError if there is hardly any.
+    """Measure the agreement of renamed answers with annotated scenes; raise ModelError if there is
+    hardly any.
 
     None if nothing was recognized, or without boxes.
     """
-    objects = [one for answer in answers for one in answer]
-    if not objects or any(one.box is None for one in objects):
+    objects = [detection for answer in answers for detection in answer]
+    if not objects or any(detection.box is None for detection in objects):
         return None
-    named = {one.label for one in objects}
-    there = {one.label for scene in sample for one in _annotated(scene, None, counted_as)}
+    named = {detection.label for detection in objects}
+    there = {
+        detection.label for scene in sample for detection in _annotated(scene, None, counted_as)
+    }
     found = _agreement(answers, sample, counted_as, named & there or there)
     if not is_good(found) and not detector.is_unchecked:
         others = ""
@@ -132,7 +138,7 @@ def check_answers(
 
 
 def doubt(detector: Detector, found: LayoutAgreement) -> str | None:
-    """What to say of a recognizer that is used although its agreement is low."""
+    """Warn of a recognizer that is used although its agreement is low."""
     if not is_good(found):
         return (
             f"{_said(detector, found)} That is hardly more than chance; it is used all the same"
@@ -147,7 +153,7 @@ def doubt(detector: Detector, found: LayoutAgreement) -> str | None:
 
 
 def advice(found: LayoutAgreement) -> str:
-    """What may be wrong with a reading."""
+    """Suggest what may be wrong with a layout."""
     if (found.matched_boxes or 0) > max(2 * found.matched, MANY * found.annotated):
         return (
             f"Its boxes fit {found.matched_boxes} annotated objects, but its classes do not: check"
@@ -164,8 +170,8 @@ def advice(found: LayoutAgreement) -> str:
 
 
 def sample_of(scenes: Scenes, names: Collection[str] | None = None) -> list[Scene]:
-    """Up to `PICTURES` scenes, evenly spread, in which something can be recognized; only classes
-    of these `names` count.
+    """Draw up to `PICTURES` scenes in which something can be recognized; only classes of these
+    `names` count.
     """
     found: list[Scene] = []
     order = np.random.default_rng(0).permutation(len(scenes.names))
@@ -197,14 +203,22 @@ def _some(labels: Collection[str]) -> str:
 def _annotated(
     scene: Scene, labels: Collection[str] | None, counted_as: Mapping[str, str]
 ) -> list[Detection]:
-    """The objects that can be seen, under the names that they count as."""
+    """Return the objects that can be seen, under the names that they count as."""
     least = SMALLEST * scene.size[0]
     seen = (
-        Detection(one.label, 1.0, (one.box[0], one.box[1], one.box[2], one.box[3]))
-        for one in scene.instances
-        if one.height >= least
+        Detection(
+            instance.label,
+            1.0,
+            (instance.box[0], instance.box[1], instance.box[2], instance.box[3]),
+        )
+        for instance in scene.instances
+        if instance.height >= least
     )
-    return [one for one in renamed(seen, counted_as) if labels is None or one.label in labels]
+    return [
+        detection
+        for detection in renamed(seen, counted_as)
+        if labels is None or detection.label in labels
+    ]
 
 
 def _agreement(
@@ -215,9 +229,15 @@ def _agreement(
     layout: str = "",
     title: str = "",
 ) -> LayoutAgreement:
-    labels = {counted_as.get(one.label, one.label) for scene in sample for one in scene.instances}
+    labels = {
+        counted_as.get(instance.label, instance.label)
+        for scene in sample
+        for instance in scene.instances
+    }
     labels &= set(known)
-    judged = [[one for one in answer if one.label in labels] for answer in answers]
+    judged = [
+        [detection for detection in answer if detection.label in labels] for answer in answers
+    ]
     annotated = [_annotated(scene, labels, counted_as) for scene in sample]
     matched, score = _compare(judged, annotated)
     others = [*annotated[1:], *annotated[:1]]
@@ -237,25 +257,29 @@ def _agreement(
 
 
 def _without_classes(answers: Sequence[Sequence[Detection]]) -> list[list[Detection]]:
-    return [[replace(one, label="") for one in answer] for answer in answers]
+    return [[replace(detection, label="") for detection in answer] for answer in answers]
 
 
 def _compare(
     answers: Sequence[Sequence[Detection]], annotated: Sequence[Sequence[Detection]]
 ) -> tuple[int, float]:
-    """The number of matches and the agreement."""
-    matches = [one for pair in zip(answers, annotated, strict=True) for one in _matches(*pair)]
+    """Count matches and compute the agreement."""
+    matches = [
+        overlap for pair in zip(answers, annotated, strict=True) for overlap in _matches(*pair)
+    ]
     total = sum(map(len, answers)) + sum(map(len, annotated))
     return len(matches), 2 * sum(matches) / total if total else 0.0
 
 
 def _matches(answers: Sequence[Detection], annotated: Sequence[Detection]) -> list[float]:
-    """The overlap of every match, the largest first; each object is matched once."""
-    boxes = [one.box for one in (*answers, *annotated) if one.box is not None]
+    """Return the overlap of every match, the largest first; each object is matched once."""
+    boxes = [detection.box for detection in (*answers, *annotated) if detection.box is not None]
     if len(boxes) != len(answers) + len(annotated) or not answers or not annotated:
         return []
     shared = overlaps(np.array(boxes, dtype=np.float64))[: len(answers), len(answers) :]
-    is_same = np.array([[one.label == other.label for other in annotated] for one in answers])
+    is_same = np.array(
+        [[detection.label == other.label for other in annotated] for detection in answers]
+    )
     shared = np.where(is_same, shared, 0)
     found: list[float] = []
     while shared.max() >= MATCH:

@@ -54,17 +54,17 @@ class VendorDetector(Detector):
 
     @abstractmethod
     def _connect(self) -> Any:
-        """A new client; a SettingError names missing credentials."""
+        """Open a client; a SettingError names missing credentials."""
 
     @abstractmethod
     def _query(self, content: bytes, size: tuple[int, int]) -> Iterator[Detection]:
-        """The objects that the service finds in a picture file of this height and width."""
+        """Return the objects that the service finds in a picture file of this height and width."""
 
     def detect(self, image: Picture) -> tuple[Detection, ...]:
         if self._client is None:
             self._client = self._open()
         found = self._query(self._encoded(image), (image.shape[0], image.shape[1]))
-        return tuple(one for one in found if one.score >= self.threshold)
+        return tuple(detection for detection in found if detection.score >= self.threshold)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_client": None}  # it holds credentials and open connections
@@ -79,7 +79,7 @@ class VendorDetector(Detector):
             ) from error
 
     def _encoded(self, image: Picture) -> bytes:
-        """As PNG, which changes no pixel; as JPEG only if that is too large."""
+        """Encode as PNG, which is lossless; as JPEG only if that is too large."""
         for form, settings in (("PNG", {}), ("JPEG", {"quality": 95})):
             written = io.BytesIO()
             Image.fromarray(image).save(written, form, **settings)
@@ -104,7 +104,7 @@ class VendorDetector(Detector):
         *,
         is_busy: bool = False,
     ) -> ModelError:
-        """An unsuccessful answer; `is_busy`: it says in other words to try again later."""
+        """Convert an unsuccessful response to an error; `is_busy`: it asks to try again later."""
         message = f"{self.vendor} answered {status}: {self._public(said)}"
         if is_busy or status == 429 or status >= 500:
             return TryAgainError(message, requested_pause(headers or {}))
@@ -116,7 +116,7 @@ class VendorDetector(Detector):
         return TryAgainError(f"{self.vendor} could not be reached: {self._public(error)}")
 
     def _too_slow(self) -> ModelError:
-        """Not tried again at once: the service may have done the work, and charge for it."""
+        """Return an error that is not retried: the service may have done the work, and charge."""
         return ModelError(f"{self.vendor} did not answer within {READ_TIMEOUT:g} seconds")
 
     def _unreadable(self, error: BaseException) -> ModelError:
@@ -134,7 +134,7 @@ class VendorDetector(Detector):
 
 
 def requested_pause(headers: Mapping[str, str]) -> float:
-    """The seconds that a service asks to wait, as a number or a date; 0 if it does not say."""
+    """Return the requested pause in seconds, from a number or a date; 0 if there is none."""
     found = (value for name, value in headers.items() if name.lower() == "retry-after")
     return retry_after(next(found, ""))
 
@@ -182,11 +182,11 @@ class GoogleDetector(VendorDetector):
         if answer.error.code:
             said = f"{answer.error.message} (code {answer.error.code})"
             raise self._refused(200, said, is_busy=answer.error.code in GOOGLE_BUSY)
-        for one in answer.localized_object_annotations:
-            across = [vertex.x * size[1] for vertex in one.bounding_poly.normalized_vertices]
-            down = [vertex.y * size[0] for vertex in one.bounding_poly.normalized_vertices]
+        for entry in answer.localized_object_annotations:
+            across = [vertex.x * size[1] for vertex in entry.bounding_poly.normalized_vertices]
+            down = [vertex.y * size[0] for vertex in entry.bounding_poly.normalized_vertices]
             box = (min(across), min(down), max(across), max(down)) if across else None
-            yield Detection(common(one.name), one.score, box)
+            yield Detection(common(entry.name), entry.score, box)
 
     def _answer(self, content: bytes) -> Any:
         import requests
@@ -263,7 +263,9 @@ class AmazonDetector(VendorDetector):
     def _query(self, content: bytes, size: tuple[int, int]) -> Iterator[Detection]:
         labels = self._labels(content)
         try:
-            found = [one for label in labels for one in _amazon_detections(label, *size)]
+            found = [
+                detection for label in labels for detection in _amazon_detections(label, *size)
+            ]
         except (KeyError, TypeError) as error:
             raise self._unreadable(error) from error
         return iter(found)
@@ -349,7 +351,7 @@ class AzureDetector(VendorDetector):
         del size  # boxes come in pixels
         answer = self._answer(content)
         try:
-            found = [_azure_detection(one) for one in answer.objects.list if one.tags]
+            found = [_azure_detection(entry) for entry in answer.objects.list if entry.tags]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._unreadable(error) from error
         return iter(found)

@@ -29,7 +29,7 @@ def open_scenes(
     kind: Kind | None = None,
     names: Path | str | None = None,
 ) -> Scenes:
-    """Annotated pictures as scenes. What cannot be used is left out and named in `messages`.
+    """Open annotated pictures as scenes. Unusable ones are left out and named in `messages`.
 
     `annotations` is a JSON file of COCO (instances, or panoptic with its folder of PNGs beside it),
     or a folder: of Cityscapes (gtFine), of class masks, or with one JSON file of COCO. `kind` says
@@ -63,7 +63,7 @@ def open_scenes(
 
 
 def _recognize_folder(folder: Path, kind: Kind | None) -> tuple[Kind | None, Path]:
-    """The kind of a folder, or the one annotation file in it."""
+    """Return the kind of a folder, or the one annotation file in it."""
     if kind is None and annotation_files(folder):
         return "cityscapes", folder
     files = [

@@ -116,7 +116,7 @@ class CityscapesScenes(Scenes):
 
 
 def annotation_files(folder: Path) -> dict[str, dict[str, Path]]:
-    """The annotation files below a folder by picture and kind."""
+    """Find the annotation files below a folder by picture and kind."""
     if not folder.is_dir():
         raise StorageError(
             f"There is no folder {folder}. Expected Cityscapes' gtFine, or a split or city of it."
@@ -153,7 +153,9 @@ def _is_usable(pair: _Pair, log: MessageLog) -> bool:
 
 
 def _from_map(numbers: Numbers, *, has_instances: bool) -> tuple[Numbers, list[Segment]]:
-    """Instances have a number of their own; other objects are connected parts of a class."""
+    """Convert a map in which instances have their own numbers; other objects are connected parts of
+    a class.
+    """
     numbers = np.where((numbers >= 0) & (numbers < PER_CLASS * len(LABELS)), numbers, 0)
     present = np.flatnonzero(np.bincount(numbers.ravel()))
     places = np.zeros(int(present[-1]) + 1, dtype=np.int32)
@@ -192,7 +194,7 @@ def _from_polygons(document: object, path: Path) -> tuple[Numbers, list[Segment]
 
 
 def _outlines(document: Any) -> Iterator[tuple[str, _Outline | str]]:
-    """Each object's name with its outline, or with what is wrong with it."""
+    """Yield each object's name with its outline, or with what is wrong with it."""
     for entry in document["objects"]:
         label, points = (
             (entry.get("label"), entry.get("polygon")) if isinstance(entry, dict) else (None, None)

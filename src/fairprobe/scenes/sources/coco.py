@@ -37,14 +37,14 @@ PARTS = ("images", "annotations", "categories")
 
 
 def looks_like_coco(document: object) -> bool:
-    """Whether a document has the three lists of a COCO file."""
+    """Return True if a document has the three lists of a COCO file."""
     return isinstance(document, dict) and all(
         isinstance(document.get(part), list) for part in PARTS
     )
 
 
 def looks_panoptic(document: object) -> bool:
-    """Whether it describes maps and not single masks."""
+    """Return True if it describes maps and not single masks."""
     return looks_like_coco(document) and any(
         "segments_info" in entry for entry in _entries(document, "annotations")
     )
@@ -100,7 +100,9 @@ class PanopticScenes(Scenes):
         self.categories = listing.numbers
 
     def labels(self, name: str) -> frozenset[str]:
-        return frozenset(one.label for one in self._scenes[name][2].values() if one.is_object)
+        return frozenset(
+            segment.label for segment in self._scenes[name][2].values() if segment.is_object
+        )
 
     def read(self, name: str) -> Scene:
         picture, path, segments = self._scenes[name]
@@ -110,7 +112,7 @@ class PanopticScenes(Scenes):
         at = np.minimum(np.searchsorted(known, colored), len(known) - 1)
         numbers = np.where(known[at] == colored, at, 0).astype(np.int32)
         return scene_of(
-            name, read_picture(picture), numbers, [segments[int(one)] for one in known[1:]]
+            name, read_picture(picture), numbers, [segments[int(number)] for number in known[1:]]
         )
 
 
@@ -147,7 +149,7 @@ class _Listing:
         self.pictures = self._usable_pictures(PictureFolder(images))
 
     def _usable_pictures(self, folder: PictureFolder) -> dict[Id, _Picture]:
-        """The listed pictures that are there, readable, and as large as the file says."""
+        """Find the listed pictures that exist, are readable, and have the listed size."""
         names, seen = folder.names(), set()
         found: dict[Id, _Picture] = {}
         for entry in _entries(self.document, "images"):
@@ -180,7 +182,7 @@ class _Listing:
         return found
 
     def annotations(self) -> Iterator[tuple[Id, _Picture, dict[str, Any]]]:
-        """The records that belong to usable pictures; those of unlisted pictures are reported."""
+        """Yield the records of usable pictures; those of unlisted pictures are reported."""
         known = {entry.get("id") for entry in _entries(self.document, "images") if _has_id(entry)}
         for entry in _entries(self.document, "annotations"):
             image = entry.get("image_id")
@@ -195,7 +197,7 @@ class _Listing:
                 yield image, self.pictures[image], entry
 
     def segment(self, entry: dict[str, Any], subject: str) -> Segment | None:
-        """The category of an annotation; None and a message if it has none or is a crowd."""
+        """Return the category of an annotation; None and a message if it has none or is a crowd."""
         category = entry.get("category_id")
         if not isinstance(category, Id) or category not in self.categories:
             self.log.note(
@@ -233,7 +235,9 @@ def _has_id(entry: dict[str, Any]) -> bool:
 
 
 def _instances(listing: _Listing) -> dict[Id, list[tuple[Segment, Any]]]:
-    """The segments and masks of each picture; each mask is checked, so that reading cannot fail."""
+    """Collect the segments and masks of each picture; each mask is checked, so that reading cannot
+    fail.
+    """
     found: dict[Id, list[tuple[Segment, Any]]] = defaultdict(list)
     for image, picture, entry in listing.annotations():
         subject = f"annotation {str(entry.get('id'))[:20]} of {picture.name}"
@@ -247,7 +251,7 @@ def _instances(listing: _Listing) -> dict[Id, list[tuple[Segment, Any]]]:
 
 
 def _usable_mask(segmentation: object, size: Size, subject: str, log: MessageLog) -> object:
-    """The segmentation without its damaged parts; None or empty when nothing is left."""
+    """Return the segmentation without its damaged parts; None or empty when nothing is left."""
     if not isinstance(segmentation, list):
         try:
             run_lengths(segmentation, size)
@@ -272,7 +276,7 @@ def _usable_mask(segmentation: object, size: Size, subject: str, log: MessageLog
 
 
 def _maps(listing: _Listing, annotations: Path) -> dict[str, tuple[Path, Path, dict[int, Segment]]]:
-    """Each picture, its map, and the segments by their number in the map."""
+    """Collect each picture, its map, and the segments by their number in the map."""
     folder = annotations.with_suffix("")
     if not folder.is_dir():
         raise DataError(

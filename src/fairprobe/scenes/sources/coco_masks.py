@@ -24,7 +24,9 @@ class DamagedError(ValueError):
 
 
 def mask_of(segmentation: object, size: Size) -> Mask:
-    """The mask that an annotation describes. It may be empty: an outline can miss every pixel."""
+    """Draw the mask that an annotation describes. It may be empty: an outline can miss every
+    pixel.
+    """
     if isinstance(segmentation, list):
         mask = np.zeros(size, dtype=bool)
         for part in segmentation:
@@ -36,7 +38,7 @@ def mask_of(segmentation: object, size: Size) -> Mask:
 
 
 def points_of(part: object) -> Floats:
-    """The corners (n, 2) of one outline: x, y, x, y …"""
+    """Read the corners (n, 2) of one outline: x, y, x, y …"""
     if not isinstance(part, list) or not all(
         isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < FARTHEST
         for value in part
@@ -50,7 +52,7 @@ def points_of(part: object) -> Floats:
 
 
 def polygon(points: Floats, size: Size) -> Mask:
-    """The pixels whose center is inside, by the even-odd rule."""
+    """Mask the pixels whose center is inside, by the even-odd rule."""
     height, width = size
     toggles = np.zeros((height, width + 1), dtype=np.int32)
     x0, y0 = points.T
@@ -69,12 +71,12 @@ def polygon(points: Floats, size: Size) -> Mask:
 
 
 def _first_center(values: Floats, end: int) -> npt.NDArray[np.intp]:
-    """The first row (or column) whose middle is not before the value, within the picture."""
+    """Return the first row (or column) whose middle is not before the value, within the picture."""
     return np.clip(np.ceil(values - 0.5), 0, end).astype(np.intp)
 
 
 def run_lengths(segmentation: object, size: Size) -> Ints:
-    """The checked run lengths of a mask of this size: off, on, off, …, column by column."""
+    """Read and check the run lengths of a mask of this size: off, on, off, …, column by column."""
     if not isinstance(segmentation, dict) or "counts" not in segmentation:
         raise DamagedError("the mask is neither an outline nor run lengths")
     counts = segmentation["counts"]
@@ -95,7 +97,7 @@ def run_lengths(segmentation: object, size: Size) -> Ints:
 
 
 def unpack(text: str) -> Ints:
-    """The run lengths in COCO's packed text.
+    """Unpack the run lengths in COCO's text.
 
     Each character holds five bits of a number, lowest first, and whether more follow; the highest
     bit of the last is the sign. From the fourth number on, the difference to the number two places

@@ -30,11 +30,13 @@ class MessageLog:
         self._sentences: list[str] = []
 
     def note(self, subject: str, ending: str) -> None:
-        """Something about one picture or object: "a.png" "cannot be read and is left out"."""
+        """Record something about one picture or object: "a.png" "cannot be read and is left
+        out".
+        """
         self._subjects.setdefault(ending, []).append(subject)
 
     def say(self, sentence: str) -> None:
-        """Something about the whole."""
+        """Record something about the whole data set."""
         self._sentences.append(sentence)
 
     def messages(self) -> tuple[str, ...]:
@@ -47,13 +49,13 @@ class MessageLog:
         return (*notes, *self._sentences)
 
     def nothing_left(self, annotations: Path) -> DataError:
-        """The error when no scene is left."""
+        """Return the error when no scene is left."""
         why = " ".join(self.messages())
         return DataError(f"No scene could be made from {annotations}. {why}".rstrip())
 
 
 def listed(names: Iterable[str]) -> str:
-    """The first few names, and how many more there are."""
+    """List the first few names and the number of others."""
     known = list(names)
     more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
     return ", ".join(known[:SHOWN]) + more
@@ -84,16 +86,16 @@ class PictureFolder:
         self._by_place = {self.place(path): path for path in self.paths}
 
     def place(self, path: Path) -> str:
-        """The path below the folder, which names a picture in messages."""
+        """Return the path below the folder, which names a picture in messages."""
         return path.relative_to(self.root).as_posix()
 
     def find(self, wanted: str) -> Path | None:
-        """The picture that an annotation file calls `wanted`; never one outside the folder."""
+        """Find the picture that an annotation file calls `wanted`; never one outside the folder."""
         same = self._by_name.get(wanted.rsplit("/", 1)[-1], [])
         return self._by_place.get(wanted) or (same[0] if len(same) == 1 else None)
 
     def names(self) -> dict[Path, str]:
-        """A unique name for each picture that can also name a file."""
+        """Return a unique name for each picture that is also valid as a file name."""
         names: dict[Path, str] = {}
         taken: set[str] = set()
         for path in self.paths:
@@ -107,7 +109,7 @@ class PictureFolder:
 
 
 def picture_size(path: Path, log: MessageLog) -> tuple[int, int] | None:
-    """The height and width of a picture; None and a message if it cannot be read."""
+    """Read the height and width of a picture; None and a message if it cannot be read."""
     try:
         return _size(path)
     except FairprobeError:
@@ -116,7 +118,7 @@ def picture_size(path: Path, log: MessageLog) -> tuple[int, int] | None:
 
 
 def mask_fits(path: Path, size: tuple[int, int], log: MessageLog) -> bool:
-    """Whether a mask can be opened and is as large as its picture."""
+    """Return True if a mask can be opened and has the size of its picture."""
     try:
         is_same = _size(path) == size
     except FairprobeError:
@@ -133,7 +135,7 @@ def _size(path: Path) -> tuple[int, int]:
 
 
 def read_picture(path: Path, *, upright: bool = False) -> Picture:
-    """The picture as RGB bytes; transparency is dropped.
+    """Read a picture as RGB bytes; transparency is dropped.
 
     `upright` applies the camera's orientation, for pictures without annotation.
     """
@@ -149,7 +151,7 @@ def read_picture(path: Path, *, upright: bool = False) -> Picture:
 
 
 def read_numbers(path: Path) -> Numbers:
-    """A map with one number for each pixel: a class or instance mask, indexed or gray."""
+    """Read a map with one number for each pixel: a class or instance mask, indexed or gray."""
     with _opened(path) as image:
         if image.mode not in NUMBERED:
             raise DataError(
@@ -160,7 +162,7 @@ def read_numbers(path: Path) -> Numbers:
 
 
 def read_json(path: Path) -> object:
-    """The content of a JSON file."""
+    """Read a JSON file."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:

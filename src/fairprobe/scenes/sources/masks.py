@@ -160,7 +160,7 @@ def _read_mask(path: Path) -> Numbers:
 def _pairs(
     pictures: PictureFolder, masks: PictureFolder, log: MessageLog
 ) -> dict[str, tuple[Path, Path]]:
-    """Each picture with its mask, by the picture's name."""
+    """Pair each picture with its mask, by the picture's name."""
     is_shared = pictures.root.resolve() == masks.root.resolve()
     given = {
         path
@@ -193,7 +193,7 @@ def _pairs(
 
 
 def _key(path: Path) -> str:
-    """The name that a mask and its picture share."""
+    """Return the name that a mask and its picture share."""
     return next(
         (path.stem.removesuffix(ending) for ending in MASK_ENDINGS if path.stem.endswith(ending)),
         path.stem,
@@ -212,7 +212,7 @@ def read_names(path: Path) -> ClassNames:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The names of classes in a file, one a line."""
+    """Read the names of classes, one a line."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -269,7 +269,7 @@ def _from_json(document: Any, path: Path) -> ClassNames:
 
 def _relation(settings: dict[str, Any], name: str, path: Path) -> dict[str, str]:
     given = settings.get(name, {})
-    if not isinstance(given, dict) or not all(isinstance(one, str) for one in given.values()):
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         raise DataError(f'{path}: {name} maps names to names, such as {{"bus": "car"}}.')
     return {common(key): common(value) for key, value in given.items()}
 

@@ -73,7 +73,7 @@ class SegmentedScenes(Scenes):
         return scene_of(name, image, numbers, segments)
 
     def _segments(self, image: Picture) -> tuple[Numbers, list[str]]:
-        """The map of segments, and the model's name of each."""
+        """Return the map of segments and the model's name of each."""
         if self._cache is None:
             return self._segment(image)
         key = hashlib.sha256(f"{self._identity} {image.shape} ".encode() + image.tobytes())
@@ -107,7 +107,7 @@ class SegmentedScenes(Scenes):
 
 
 def _download(model: Path | str) -> Path:
-    """The folder of a model: the given one, or a download from the hub, which is tried once."""
+    """Return the folder of a model: the given one, or a download from the hub, tried once."""
     folder = Path(model)
     if folder.is_dir():
         return folder
@@ -146,7 +146,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
 
 
 def _read_segments(path: Path, size: tuple[int, ...]) -> tuple[Numbers, list[str]] | None:
-    """What an earlier run found; a damaged file is ignored."""
+    """Read the segments of an earlier run; a damaged file is ignored."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             numbers = file["numbers"].astype(np.int32)

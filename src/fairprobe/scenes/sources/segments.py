@@ -46,7 +46,9 @@ class StuffNames:
 
 
 def scene_of(name: str, image: Picture, numbers: Numbers, segments: Sequence[Segment]) -> Scene:
-    """A scene from a map in which k stands for the k-th segment, counted from 1; 0 is unknown."""
+    """Make a scene from a map in which k stands for the k-th segment, counted from 1; 0 is
+    unknown.
+    """
     if numbers.shape != image.shape[:2]:
         raise DataError(
             f"The annotation of {name} is {numbers.shape[1]} × {numbers.shape[0]} pixels, its"

@@ -57,6 +57,6 @@ ULTRALYTICS = (YoloV5, YoloV8, YoloV10, JoinedRtDetr)  # layouts of this exporte
 
 
 def candidates(file: Signature) -> list[Layout]:
-    """Every reading that fits the shapes of a file, and its exporter where the file names it."""
+    """List the layouts that fit the shapes of a file, and its exporter if the file names it."""
     layouts = ULTRALYTICS if file.is_ultralytics else tuple(LAYOUTS.values())
     return [reading for layout in layouts for reading in layout.match(file)]

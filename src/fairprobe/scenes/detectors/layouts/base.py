@@ -56,7 +56,7 @@ class Signature:
 
     @property
     def shapes(self) -> list[Shape]:
-        """Of the outputs."""
+        """Return the shapes of the outputs."""
         return [port.shape for port in self.outputs]
 
     @property
@@ -64,17 +64,24 @@ class Signature:
         return self.metadata.get("author", "").lower() == "ultralytics"
 
     def planes(self) -> tuple[int, int] | None:
-        """Height and width, if the first input is a picture by planes (1×3×H×W or 3×H×W)."""
+        """Return height and width if the first input is a picture by planes (1×3×H×W or 3×H×W)."""
         shape = self.inputs[0].shape
         return self._size(shape[-2:]) if len(shape) in (3, 4) and shape[-3] == 3 else None
 
+    def one_output(self, dimensions: int) -> tuple[tuple[int, int], Shape] | None:
+        """Return the size of the input and the shape of the output, if there is one of each."""
+        size = self.planes()
+        if size is None or len(self.inputs) != 1 or len(self.outputs) != 1:
+            return None
+        return (size, self.shapes[0]) if len(self.shapes[0]) == dimensions else None
+
     def pixels(self) -> tuple[int, int] | None:
-        """Height and width, if the first input is a picture by pixels (1×H×W×3)."""
+        """Return height and width if the first input is a picture by pixels (1×H×W×3)."""
         shape = self.inputs[0].shape
         return self._size(shape[1:3]) if len(shape) == 4 and shape[3] == 3 else None
 
     def classes(self, count: int | None) -> tuple[str, ...] | None:
-        """The names of this many classes; None if they are unknown."""
+        """Return the names of this many classes; None if they are unknown."""
         if self.is_nameless:
             return ("",) * (count or 1)
         if self.names is not None:
@@ -84,7 +91,7 @@ class Signature:
         return NAMES if count is None else BY_COUNT.get(count)
 
     def classes_by_id(self) -> tuple[str, ...]:
-        """The names of classes that are numbered from 1, since 0 is the background."""
+        """Return the names of classes that are numbered from 1, since 0 is the background."""
         if self.names is None:
             return BY_ID
         has_background = self.names[:1] in ((UNKNOWN,), ("",))
@@ -130,14 +137,25 @@ class Layout(ABC):
     @classmethod
     @abstractmethod
     def match(cls, file: Signature) -> list[Layout]:
-        """The readings of this family that fit the shapes of a file."""
+        """Return the layouts of this family that fit the shapes of a file."""
+
+    @classmethod
+    def named(
+        cls, size: tuple[int, int], names: tuple[str, ...] | None, places: tuple[int, ...] = ()
+    ) -> list[Layout]:
+        """Return this layout if the names of its classes are known."""
+        return [] if names is None else [cls(*size, names, places)]
 
     @abstractmethod
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
-        """Boxes (N, 4) in pixels of a picture of this height and width, and scores (N, classes)."""
+        """Return boxes (N, 4) in pixels of a picture of this height and width, and scores (N,
+        classes).
+        """
 
     def prepare(self, image: Picture, *, is_plain: bool = False) -> Rows:
-        """The network's input. `is_plain`: bytes, neither scaled nor normalized."""
+        """Convert a picture to the network's input. `is_plain`: bytes, neither scaled nor
+        normalized.
+        """
         height, width, top, left = self._frame(image.shape)
         inside = np.full((self.height, self.width, 3), PADDING, dtype=np.uint8)
         inside[top : top + height, left : left + width] = _resized(image, height, width)
@@ -148,19 +166,19 @@ class Layout(ABC):
         return np.ascontiguousarray(whole[None], dtype=np.float32)
 
     def others(self, size: tuple[int, int]) -> list[Any]:
-        """What the inputs after the picture receive."""
+        """Return the values of the inputs after the picture."""
         del size
         return []
 
     def in_picture(self, boxes: Any, size: tuple[int, int]) -> Floats:
-        """Corners in pixels of the network's input, as pixels of the picture."""
+        """Convert corners from pixels of the network's input to pixels of the picture."""
         height, width, top, left = self._frame(size)
         scale = np.array([width / size[1], height / size[0]] * 2)
         moved: Floats = (np.asarray(boxes, dtype=np.float64) - [left, top, left, top]) / scale
         return moved
 
     def _frame(self, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
-        """Height and width of the picture inside the input, and where it begins."""
+        """Return height and width of the picture inside the input, and where it begins."""
         if self.fit == "stretch":
             return self.height, self.width, 0, 0
         scale = min(self.height / shape[0], self.width / shape[1])
@@ -171,18 +189,18 @@ class Layout(ABC):
 
 
 def corners(centers: Rows, sides: Rows) -> Floats:
-    """Boxes from their centers and sides."""
+    """Convert centers and sides to boxes."""
     return np.concatenate([centers - sides / 2, centers + sides / 2], axis=1).astype(np.float64)
 
 
 def in_pixels(size: tuple[int, int]) -> Floats:
-    """What turns shares of a picture into pixels."""
+    """Return the factors that convert shares of a picture to pixels."""
     height, width = size
     return np.array([width, height, width, height], dtype=np.float64)
 
 
 def cells(height: int, width: int, strides: Sequence[int]) -> tuple[Rows, Rows]:
-    """Column and row of every cell of several grids, and its stride."""
+    """Return column and row of every cell of several grids, and its stride."""
     grids = [
         np.mgrid[: -(-height // stride), : -(-width // stride)][::-1].reshape(2, -1).T
         for stride in strides
@@ -191,8 +209,21 @@ def cells(height: int, width: int, strides: Sequence[int]) -> tuple[Rows, Rows]:
     return np.concatenate(grids).astype(np.float32), each.astype(np.float32)
 
 
+def boxes_classes_scores(outputs: Sequence[Rows]) -> tuple[Floats, Rows, Rows]:
+    """Find the three outputs by their shapes and types: classes are whole numbers."""
+    rows_of_four = [output for output in outputs if output.ndim >= 2 and output.shape[-1] == 4]
+    boxes = max(rows_of_four, key=lambda output: output.ndim)
+    classes = next(
+        output
+        for output in outputs
+        if output is not boxes and np.issubdtype(output.dtype, np.integer)
+    )
+    scores = next(output for output in outputs if output is not boxes and output is not classes)
+    return boxes.reshape(-1, 4).astype(np.float64), classes, scores
+
+
 def chosen(classes: Any, scores: Any, layout: Layout) -> Rows:
-    """Scores (N, classes) where each row names one class.
+    """Return scores (N, classes) where each row names one class.
 
     Empty rows may have any number. A likely object of a class without a name means that the names
     are those of another network.
@@ -211,7 +242,7 @@ def chosen(classes: Any, scores: Any, layout: Layout) -> Rows:
 
 
 def names_in(metadata: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The class names in a file's metadata, under one of the `NAME_KEYS`."""
+    """Read the class names in a file's metadata, under one of the `NAME_KEYS`."""
     texts = {key.lower(): text.strip() for key, text in metadata.items()}
     for key in NAME_KEYS:
         text = texts.get(key, "")
@@ -221,8 +252,8 @@ def names_in(metadata: Mapping[str, str]) -> tuple[str, ...] | None:
 
 
 def _listed_names(text: str) -> list[str] | None:
-    """A list, or a dictionary by number or of numbers, as Python or JSON; or several lines or words
-    between semicolons or commas. A single word may be the name of a file or of a data set.
+    """Parse a list, or a dictionary by number or of numbers, as Python or JSON; or several lines or
+    words between semicolons or commas. A single word may be the name of a file or of a data set.
     """
     found: Any = None
     for parse in (json.loads, ast.literal_eval):
@@ -238,13 +269,13 @@ def _listed_names(text: str) -> list[str] | None:
             found = parts if len(parts) > 1 else None
     if isinstance(found, dict):
         found = _by_number(found)
-    if isinstance(found, list | tuple) and found and all(isinstance(one, str) for one in found):
+    if isinstance(found, list | tuple) and found and all(isinstance(name, str) for name in found):
         return list(found)
     return None
 
 
 def _by_number(found: dict[Any, Any]) -> list[Any] | None:
-    """By their numbers, of which the first is 0 or 1; a number that is left out has no name."""
+    """Order names by their numbers, which start at 0 or 1; missing numbers have no name."""
     if all(type(value) is int for value in found.values()):
         found = {value: key for key, value in found.items()}
     try:

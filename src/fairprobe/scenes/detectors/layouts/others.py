@@ -11,6 +11,7 @@ from fairprobe.arrays import Floats, Rows
 from fairprobe.scenes.detectors.layouts.base import (
     Layout,
     Signature,
+    boxes_classes_scores,
     cells,
     chosen,
     corners,
@@ -42,8 +43,7 @@ class Ssd(Layout):
         if size is None or len(file.inputs) != 1 or len(last) != 2 or 4 not in last:
             return []
         count = last[1] if last[0] == 4 else last[0]
-        names = None if count is None else file.classes(count)
-        return [] if names is None else [cls(*size, names)]
+        return [] if count is None else cls.named(size, file.classes(count))
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         first, second = outputs
@@ -71,7 +71,8 @@ class DecidedSsd(Layout):
         size, given = file.pixels(), [port.name.split(":")[0] for port in file.outputs]
         if size is None or len(file.inputs) != 1 or not {*cls.wanted} <= {*given}:
             return []
-        return [cls(*size, file.classes_by_id(), tuple(given.index(name) for name in cls.wanted))]
+        places = tuple(given.index(name) for name in cls.wanted)
+        return cls.named(size, file.classes_by_id(), places)
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         boxes, classes, scores = outputs
@@ -99,15 +100,11 @@ class TorchVision(Layout):
             return []
         if sum("int" in port.type for port in file.outputs) != 1:
             return []
-        return [cls(*size, file.classes_by_id())]
+        return cls.named(size, file.classes_by_id())
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
-        boxes = next(one for one in outputs if one.ndim >= 2 and one.shape[-1] == 4)
-        flat = [one for one in outputs if one is not boxes]
-        labels = next(one for one in flat if np.issubdtype(one.dtype, np.integer))
-        scores = next(one for one in flat if not np.issubdtype(one.dtype, np.integer))
-        found = self.in_picture(boxes.reshape(-1, 4), size)
-        return found, chosen(labels, scores, self)
+        boxes, classes, scores = boxes_classes_scores(outputs)
+        return self.in_picture(boxes, size), chosen(classes, scores, self)
 
 
 class FastestDet(Layout):
@@ -123,15 +120,16 @@ class FastestDet(Layout):
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
-        size, shapes = file.planes(), file.shapes
-        if size is None or len(file.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 4:
+        if (signature := file.one_output(4)) is None:
             return []
-        _, channels, *grid = shapes[0]
-        wanted = [size[0] // FASTESTDET_STRIDE, size[1] // FASTESTDET_STRIDE]
-        if channels is None or channels <= 5 or grid != wanted:
+        size, (_, channels, *grid) = signature
+        if (
+            channels is None
+            or channels <= 5
+            or grid != [side // FASTESTDET_STRIDE for side in size]
+        ):
             return []
-        names = file.classes(channels - 5)
-        return [] if names is None else [cls(*size, names)]
+        return cls.named(size, file.classes(channels - 5))
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         grid = outputs[0][0]
@@ -160,15 +158,13 @@ class NanoDet(Layout):
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
-        size, shapes = file.planes(), file.shapes
-        if size is None or len(file.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 3:
+        if (signature := file.one_output(3)) is None:
             return []
-        _, rows, columns = shapes[0]
+        size, (_, rows, columns) = signature
         counts = [len(cells(*size, strides)[0]) for strides in NANODET_STRIDES]
         if columns is None or columns <= 4 * NANODET_BINS or rows not in counts:
             return []
-        names = file.classes(columns - 4 * NANODET_BINS)
-        return [] if names is None else [cls(*size, names)]
+        return cls.named(size, file.classes(columns - 4 * NANODET_BINS))
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         rows = outputs[0][0]

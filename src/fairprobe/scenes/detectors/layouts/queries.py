@@ -25,6 +25,7 @@ from fairprobe.scenes.detectors.layouts.base import (
     Layout,
     Shape,
     Signature,
+    boxes_classes_scores,
     chosen,
     corners,
     in_pixels,
@@ -59,8 +60,7 @@ class Detr(Layout):
         shape = shapes[logits[0]]
         if shape[2] is None or not _are_queries(shape):
             return []
-        names = file.classes(shape[2] - cls.no_object)
-        return [] if names is None else [cls(*size, names, (boxes[0], logits[0]))]
+        return cls.named(size, file.classes(shape[2] - cls.no_object), (boxes[0], logits[0]))
 
     def others(self, size: tuple[int, int]) -> list[Any]:
         del size
@@ -111,14 +111,10 @@ class JoinedRtDetr(Layout):
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
-        size, shapes = file.planes(), file.shapes
-        if size is None or len(file.inputs) != 1 or len(shapes) != 1 or len(shapes[0]) != 3:
+        size, shape = file.one_output(3) or (None, ())
+        if size is None or (shape[2] or 0) <= 4 or not _are_queries(shape):
             return []
-        columns = shapes[0][2]
-        if columns is None or columns <= 4 or not _are_queries(shapes[0]):
-            return []
-        names = file.classes(columns - 4)
-        return [] if names is None else [cls(*size, names)]
+        return cls.named(size, file.classes((shape[2] or 0) - 4))
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         rows = outputs[0][0]
@@ -138,23 +134,20 @@ class DecidedRtDetr(Layout):
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
-        size, names = file.planes(), file.classes(None)
-        if size is None or names is None or len(file.inputs) != 2 or len(file.outputs) != 3:
+        size = file.planes()
+        if size is None or len(file.inputs) != 2 or len(file.outputs) != 3:
             return []
         if len(file.inputs[1].shape) != 2 or file.inputs[1].shape[1] not in (2, None):
             return []
-        return [cls(*size, names)]
+        return cls.named(size, file.classes(None))
 
     def others(self, size: tuple[int, int]) -> list[Any]:
         return [np.array([[size[1], size[0]]], dtype=np.int64)]
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         del size
-        boxes = next(one for one in outputs if one.ndim == 3)
-        flat = [one for one in outputs if one.ndim == 2]
-        labels = next(one for one in flat if np.issubdtype(one.dtype, np.integer))
-        scores = next(one for one in flat if not np.issubdtype(one.dtype, np.integer))
-        return boxes[0].astype(np.float64), chosen(labels, scores, self)
+        boxes, classes, scores = boxes_classes_scores(outputs)
+        return boxes, chosen(classes, scores, self)
 
 
 def _are_queries(shape: Shape) -> bool:

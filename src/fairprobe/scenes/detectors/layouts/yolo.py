@@ -15,7 +15,8 @@ N is the number of cells of strides 8, 16 and 32, C of classes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, TypeVar
+from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,8 +38,6 @@ LARGEST_STRIDE = 64  # of networks for large pictures (P6)
 NEAR = 3
 CLEARLY = 4  # times as near as in the other reading
 
-AnyYolo = TypeVar("AnyYolo", bound="Yolo")
-
 
 class Yolo(Layout):
     """What the YOLO families share: one output, and boxes in pixels of the input."""
@@ -47,24 +46,13 @@ class Yolo(Layout):
     overlap: ClassVar[float | None] = 0.45
     fit: ClassVar[Fit] = "center"
 
-    @classmethod
-    def sized(
-        cls: type[AnyYolo], file: Signature, size: tuple[int, int], classes: int
-    ) -> list[Layout]:
-        """This layout, if the classes have names."""
-        names = file.classes(classes)
-        return [] if names is None else [cls(*size, names)]
-
     @staticmethod
-    def one_output(file: Signature, dimensions: int = 3) -> tuple[Shape, tuple[int, int]] | None:
-        """The shape of the first output, and the size of the input. Older exports of YOLOv5 and
-        YOLOv7 have their raw grids (five dimensions) behind it.
+    def first_output(file: Signature, dimensions: int = 3) -> tuple[tuple[int, int], Shape] | None:
+        """Return the size of the input and the shape of the first output. Older exports of YOLOv5
+        and YOLOv7 have their raw grids (five dimensions) behind it.
         """
-        size, others = file.planes(), file.shapes[1:]
-        if size is None or len(file.inputs) != 1 or any(len(one) != 5 for one in others):
-            return None
-        first = file.shapes[0]
-        return (first, size) if len(first) == dimensions else None
+        without_grids = [port for port in file.outputs[1:] if len(port.shape) != 5]
+        return replace(file, outputs=(file.outputs[0], *without_grids)).one_output(dimensions)
 
 
 class WithObjectness(Yolo):
@@ -74,12 +62,12 @@ class WithObjectness(Yolo):
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
-        if (found := cls.one_output(file)) is None:
+        if (signature := cls.first_output(file)) is None:
             return []
-        (_, rows, columns), size = found
+        size, (_, rows, columns) = signature
         if columns is None or columns <= 5 or not _is_grid(rows, size, cls.boxes_of_a_cell):
             return []
-        return cls.sized(file, size, columns - 5)
+        return cls.named(size, file.classes(columns - 5))
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         rows = outputs[0][0]
@@ -115,7 +103,7 @@ class Yolox(DecodedYolox):
         return self.in_picture(corners(centers, sides), size), rows[:, 4:5] * rows[:, 5:]
 
     def are_raw(self, outputs: Sequence[Rows]) -> bool | None:
-        """Whether boxes are raw (True) or decoded (False); None if they could be either.
+        """Return True if boxes are raw, False if they are decoded; None if they could be either.
 
         For any picture, most cells predict a box close to themselves, in the right reading only.
         """
@@ -159,12 +147,12 @@ class YoloV8(Yolo):
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
-        if (found := cls.one_output(file)) is None:
+        if (signature := cls.first_output(file)) is None:
             return []
-        (_, first, second), size = found
+        size, (_, first, second) = signature
         for columns, rows in ((first, second), (second, first)):
             if columns is not None and columns > 4 and _is_grid(rows, size, 1):
-                return cls.sized(file, size, columns - 4)
+                return cls.named(size, file.classes(columns - 4))
         return []
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
@@ -184,10 +172,8 @@ class YoloV10(Yolo):
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
-        if (found := cls.one_output(file)) is None or found[0][2] != 6:
-            return []
-        names = file.classes(None)
-        return [] if names is None else [cls(*found[1], names)]
+        size, shape = cls.first_output(file) or (None, ())
+        return [] if size is None or shape[2] != 6 else cls.named(size, file.classes(None))
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         rows = outputs[0][0]
@@ -206,10 +192,8 @@ class SuppressedYoloV7(Yolo):
 
     @classmethod
     def match(cls, file: Signature) -> list[Layout]:
-        if (found := cls.one_output(file, 2)) is None or found[0][1] != 7:
-            return []
-        names = file.classes(None)
-        return [] if names is None else [cls(*found[1], names)]
+        size, shape = cls.first_output(file, 2) or (None, ())
+        return [] if size is None or shape[1] != 7 else cls.named(size, file.classes(None))
 
     def read(self, outputs: Sequence[Rows], size: tuple[int, int]) -> tuple[Floats, Rows]:
         rows = outputs[0]
@@ -217,9 +201,7 @@ class SuppressedYoloV7(Yolo):
 
 
 def _is_grid(rows: int | None, size: tuple[int, int], boxes: int) -> bool:
-    """Whether there are as many rows as boxes in the cells; any number fits a size of the file's
-    choice.
-    """
+    """Return True if the rows are as many as the boxes in the cells, or not stated."""
     if rows is None:
         return True
     for strides in (STRIDES, (*STRIDES, LARGEST_STRIDE)):
