@@ -43,7 +43,6 @@ FORMATS = {
     ".onnx": "ONNX",
     ".skops": "scikit-learn pipeline",
     ".keras": "Keras",
-    ".pt": "TorchScript",
     ".pt2": "torch.export",
     ".safetensors": "torch module",
 }

@@ -56,7 +56,7 @@ SCALES: dict[str, dict[str, tuple[int, float | None]]] = {
         "mutants": (400, None),
     },
 }
-SHORT_KINDS = ["csv", "table-run", "pt", "onnx", "domain", "npz", "coco", "xgboost-json"]
+SHORT_KINDS = ["csv", "table-run", "pt2", "onnx", "domain", "npz", "coco", "xgboost-json"]
 SHORT_CASES = (
     "a pickle called model.pt",
     "TorchScript that writes a file",

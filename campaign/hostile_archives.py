@@ -71,11 +71,6 @@ def _keras_bomb(given: Case) -> list[str]:
     return _bombed(given, "keras", "keras", "config.json")
 
 
-@case("a zip bomb as TorchScript")
-def _script_bomb(given: Case) -> list[str]:
-    return _bombed(given, "pt", "pt", ".py")
-
-
 @case("a zip bomb as torch.export")
 def _export_bomb(given: Case) -> list[str]:
     return _bombed(given, "pt2", "pt2", ".json")

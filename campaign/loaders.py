@@ -297,7 +297,6 @@ KINDS: dict[str, Kind] = {
         Kind("images-run", RUN, _shown, lambda folder: ["show", str(folder / "run")], share=3),
         Kind("scenes-run", RUN, _shown, lambda folder: ["show", str(folder / "run")], share=3),
         _model_kind("onnx", "model.onnx", 6),
-        _model_kind("pt", "model.pt", 6),
         _model_kind("pt2", "model.pt2", 4),
         _model_kind("keras", "model.keras", 3),
         _model_kind("pickled-pt", "model.pt", 1),

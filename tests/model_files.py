@@ -1,4 +1,4 @@
-"""The same dense network written as a file of every kind: ONNX, Keras, TorchScript, torch.export.
+"""The same dense network written as a file of every kind: ONNX, Keras, torch.export.
 
 network = dense(13, 64, 32, 2)                      # ReLU, logits
 network = dense(13, 8, 1, final=nn.Sigmoid())       # ReLU, probability of class 1
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -165,21 +164,6 @@ def keras_on_torch() -> Any:
 # -- torch -----------------------------------------------------------------------------------------
 
 
-def write_torchscript(
-    network: nn.Module, path: Path, *, example: torch.Tensor | None = None, script: bool = False
-) -> Path:
-    """A TorchScript archive, traced on one row (or scripted)."""
-    with old_torchscript():
-        if script:
-            module = torch.jit.script(network)
-        else:
-            module = torch.jit.trace(
-                network, example if example is not None else torch.zeros(1, _ends(network)[0])
-            )  # type: ignore[no-untyped-call]
-        module.save(str(path))  # type: ignore[no-untyped-call]
-    return path
-
-
 def write_export(
     network: nn.Module, path: Path, *, example: torch.Tensor | None = None, fixed: bool = False
 ) -> Path:
@@ -190,18 +174,9 @@ def write_export(
     return path
 
 
-@contextmanager
-def old_torchscript() -> Iterator[None]:
-    """TorchScript is deprecated, and says so at each step."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r".*torch\.jit", category=DeprecationWarning)
-        yield
-
-
 WRITERS: dict[str, Callable[[nn.Sequential, Path], Path]] = {
     ".onnx": write_onnx,
     ".keras": write_keras,
-    ".pt": write_torchscript,
     ".pt2": write_export,
 }
 

@@ -55,7 +55,6 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 FILES = {
     "ONNX, older exporter": ("net.onnx", False),
     "ONNX, newer exporter": ("new.onnx", True),
-    "TorchScript": ("net.pt", False),
     "torch.export": ("net.pt2", False),
 }
 YES = (TABLE["loan"] == "yes").to_numpy().astype(int)

@@ -157,9 +157,7 @@ def write(network: nn.Module, path: Path, *, dynamo: bool = False) -> Path:
     free = tuple({0: torch.export.Dim("n")} for _ in some)
     names = ["words", "amounts"] if len(some) == 2 else ["x"]
     with old_exporters():
-        if path.suffix == ".pt":
-            torch.jit.trace(network, some, check_trace=False).save(str(path))  # type: ignore[no-untyped-call]
-        elif path.suffix == ".pt2":
+        if path.suffix == ".pt2":
             torch.export.save(torch.export.export(network, some, dynamic_shapes=free), path)
         elif dynamo:
             torch.onnx.export(network, some, path, dynamo=True, dynamic_shapes=free, verbose=False)

@@ -199,11 +199,9 @@ def export(form: str, network: nn.Module, some: torch.Tensor, path: Path) -> Non
         torch.onnx.export(
             network, (some,), path, dynamo=False, dynamic_axes=axes, input_names=["x"]
         )
-    elif form == "pt2":
+    else:
         rows = torch.export.Dim("rows", min=1)
         torch.export.save(torch.export.export(network, (some,), dynamic_shapes=({0: rows},)), path)
-    else:
-        torch.jit.save(torch.jit.trace(network, some), path)  # type: ignore[no-untyped-call]
 
 
 def audited(table: Path, out: Path, model: list[str]) -> Result:
@@ -214,7 +212,7 @@ def audited(table: Path, out: Path, model: list[str]) -> Result:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["onnx", "pt2", "torchscript"])
+@pytest.mark.parametrize("form", ["onnx", "pt2"])
 def test_a_network_of_amounts_is_repaired_from_the_command_line_in_the_format_it_came_in(
     form: str, tmp_path: Path
 ) -> None:
@@ -229,7 +227,7 @@ def test_a_network_of_amounts_is_repaired_from_the_command_line_in_the_format_it
         "    rest = table[['age', 'hours']].to_numpy(float)\n"
         "    return np.column_stack([sex, (rest - [40, 30]) / 12]).astype('float32')\n"
     )
-    model = tmp_path / {"onnx": "m.onnx", "pt2": "m.pt2", "torchscript": "m.pt"}[form]
+    model = tmp_path / f"m.{form}"
     with old_exporters():
         export(form, network, some, model)
     given = ["--model", str(model), "--encoder", f"{tmp_path / 'code.py'}:encode"]

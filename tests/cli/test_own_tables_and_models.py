@@ -32,7 +32,6 @@ from tests.model_files import (
     write_graph,
     write_keras,
     write_onnx,
-    write_torchscript,
 )
 from tests.services import Handler, Request, serving
 
@@ -293,7 +292,6 @@ def not_finite() -> nn.Sequential:
 
 
 TORCH: dict[str, tuple[Callable[[], Path], str]] = {
-    "truncated TorchScript": (lambda: cut(write_torchscript(dense(4, 8, 2), Path("m.pt"))), "m.pt"),
     "truncated export": (lambda: cut(write_export(dense(4, 8, 2), Path("m.pt2"))), "m.pt2"),
     "empty": (lambda: text("m.pt", b""), "m.pt is empty"),
     "a pickle": (
@@ -305,25 +303,14 @@ TORCH: dict[str, tuple[Callable[[], Path], str]] = {
         lambda: write_export(dense(6, 8, 2), Path("m.pt2")),
         "takes 6 columns; 'people' has 4",
     ),
-    "not a number": (lambda: write_torchscript(not_finite(), Path("m.pt")), "finite"),
+    "not a number": (lambda: write_export(not_finite(), Path("m.pt")), "finite"),
     "three classes": (
         lambda: write_export(dense(4, 8, 3), Path("m.pt2")),
         "knows 3 classes; 'people' has 2",
     ),
     "an archive of something else": (
         lambda: rewritten(keras(), lambda name, content: content).rename("m.pt"),
-        "neither TorchScript",
-    ),
-    "a program that writes": (
-        lambda: rewritten(
-            write_torchscript(dense(4, 8, 2), Path("m.pt")),
-            lambda name, content: (
-                content + b"\n# torch.save(x, 'it-ran')"
-                if name.endswith("__torch__.py") or name.endswith(".py")
-                else content
-            ),
-        ),
-        "it could do more than compute; it is not loaded",
+        "not a torch.export file",
     ),
     "only weights": (lambda: text("m.safetensors", b"\0" * 8), "holds weights only"),
 }

@@ -58,8 +58,6 @@ def expected(network: nn.Module) -> Any:
     ("kind", "ending"),
     [
         ("embeddings", ".onnx"),
-        ("embeddings", ".pt"),
-        ("two inputs", ".pt"),
         ("two inputs", ".pt2"),
         ("attention", ".onnx"),
         *(
@@ -76,17 +74,6 @@ def test_a_network_is_a_white_box_with_its_own_scores(
     assert model.own is not None
     np.testing.assert_allclose(model.probabilities(data.x), expected(networks[kind]), atol=1e-5)
     assert len(model.layers(data.x[:1])) >= 1
-
-
-@pytest.mark.slow
-def test_an_attention_network_as_torchscript_is_at_least_a_black_box_with_a_reason(
-    networks: dict[str, nn.Module], data: Dataset, tmp_path: Path
-) -> None:
-    model = load_model(write(networks["attention"], tmp_path / "net.pt"), data)
-    np.testing.assert_allclose(
-        model.probabilities(data.x), expected(networks["attention"]), atol=1e-4
-    )
-    assert isinstance(model, TorchModel) or (model.about is not None and model.about.why)
 
 
 @pytest.mark.slow
@@ -129,7 +116,7 @@ def test_an_encoder_may_return_the_inputs_apart(
         parts = (codes(frame), numbers(frame))
         return parts if form is tuple else dict(zip(("amounts", "words"), parts[::-1], strict=True))
 
-    path = write(networks["two inputs"], tmp_path / "net.pt")
+    path = write(networks["two inputs"], tmp_path / "net.pt2")
     model = load_model(path, data, encoder=encode)
     np.testing.assert_allclose(
         model.probabilities(data.x), expected(networks["two inputs"]), atol=1e-5
@@ -168,7 +155,7 @@ def test_codes_that_an_embedding_does_not_have_are_explained(
 
     frame = TABLE.assign(job=[f"job {number % 9}" for number in range(len(TABLE))])
     data = open_table(frame, label="loan", sensitive="sex", name="loans")
-    for ending in (".onnx", ".pt"):
+    for ending in (".onnx", ".pt2"):
         path = write(networks["embeddings"], tmp_path / f"net{ending}")
         with pytest.raises(ModelError, match="ive the encoder that it was trained with"):
             load_model(path, data)

@@ -197,7 +197,7 @@ def _open_file(path: Path, trial: Trial) -> Opened:
     if path.suffix.lower() in PICKLES:
         raise ModelError(
             f"{path} is a pickle, and opening a pickle runs whatever program is in it, so it is not"
-            " opened. Save the model as .skops (scikit-learn), .onnx, .keras or TorchScript"
+            " opened. Save the model as .skops (scikit-learn), .onnx, .keras or .pt2 (torch.export)"
             " instead, or name your own code that loads it: --model my_code.py:function."
         )
     if not path.exists():

@@ -20,9 +20,9 @@ from torch import nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.models import TorchModel
+from fairprobe.models.formats.export_file import open_export
 from fairprobe.models.formats.keras_file import open_keras
 from fairprobe.models.formats.onnx_file import open_onnx
-from fairprobe.models.formats.torch_file import open_torch
 from tests.model_files import WRITERS, dense, keras_on_torch, save_keras, write_keras
 
 keras = keras_on_torch()
@@ -86,7 +86,7 @@ def test_one_network_is_the_same_from_every_kind_of_file(
     tmp_path: Path, final: nn.Module | None
 ) -> None:
     network = dense(13, 64, 32, 16, 8, 4, 2 if final is None else 1, final=final)
-    read = {".onnx": open_onnx, ".keras": open_keras, ".pt": open_torch, ".pt2": open_torch}
+    read = {".onnx": open_onnx, ".keras": open_keras, ".pt2": open_export}
     assert set(read) == set(WRITERS)
     x = rows(width=13)
     expected, gradient = (

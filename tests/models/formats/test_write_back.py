@@ -25,7 +25,6 @@ from tests.model_files import (
     write_export,
     write_graph,
     write_onnx,
-    write_torchscript,
 )
 
 ROWS = random_rows(5)[:64]
@@ -139,24 +138,19 @@ def test_constants_between_the_operators_of_a_graph_are_weights_too(tmp_path: Pa
 
 
 def test_a_graph_that_is_no_chain_is_written_back(tmp_path: Path) -> None:
-    network = Wide().eval()
-    rows = torch.zeros(3, 5)
-    for path in (
-        write_export(network, tmp_path / "a.pt2", example=rows),
-        write_torchscript(network, tmp_path / "a.pt", example=rows),
-    ):
-        other, again = written(path, tmp_path / f"b{path.suffix}")
-        assert not isinstance(other, nn.Sequential)
-        assert_same(other, again)
+    path = write_export(Wide().eval(), tmp_path / "a.pt2", example=torch.zeros(3, 5))
+    other, again = written(path, tmp_path / "b.pt2")
+    assert not isinstance(other, nn.Sequential)
+    assert_same(other, again)
 
 
 def test_a_weight_that_is_used_twice_is_refused_if_it_became_two(tmp_path: Path) -> None:
     layer = nn.Linear(5, 5)
     network = nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(5, 2)).eval()
-    path = write_torchscript(network, tmp_path / "a.pt")
-    with pytest.raises(ModelError, match=r"written into a\.pt: its weights .* several places"):
-        written(path, tmp_path / "b.pt")
-    assert not (tmp_path / "b.pt").exists()
+    path = write_export(network, tmp_path / "a.pt2")
+    with pytest.raises(ModelError, match=r"written into a\.pt2: its weights .* several places"):
+        written(path, tmp_path / "b.pt2")
+    assert not (tmp_path / "b.pt2").exists()
 
 
 def test_weights_that_are_computed_from_a_files_numbers_are_refused(tmp_path: Path) -> None:
@@ -210,14 +204,13 @@ def test_a_keras_file_keeps_its_configuration_and_its_optimizer(tmp_path: Path) 
 
 
 def test_torch_archives_keep_all_but_their_weights(tmp_path: Path) -> None:
-    for ending in (".pt", ".pt2"):
-        path = WRITERS[ending](dense(5, 7, 2), tmp_path / f"a{ending}")
-        written(path, tmp_path / f"b{ending}")
-        with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / f"b{ending}") as new:
-            assert old.namelist() == new.namelist()
-            changed = [name for name in old.namelist() if old.read(name) != new.read(name)]
-            sizes = [old.getinfo(name).file_size for name in changed]
-            assert sorted(sizes) == [4 * 2, 4 * 7, 4 * 14, 4 * 35]
+    path = write_export(dense(5, 7, 2), tmp_path / "a.pt2")
+    written(path, tmp_path / "b.pt2")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "b.pt2") as new:
+        assert old.namelist() == new.namelist()
+        changed = [name for name in old.namelist() if old.read(name) != new.read(name)]
+        sizes = [old.getinfo(name).file_size for name in changed]
+        assert sorted(sizes) == [4 * 2, 4 * 7, 4 * 14, 4 * 35]
     exported = torch.export.load(tmp_path / "b.pt2").module()
     again = open_model(tmp_path / "b.pt2")
     with torch.no_grad():

@@ -1,5 +1,4 @@
-"""The operators of TorchScript and torch.export files, by their names in torch's own library
-(ATen).
+"""The operators of torch.export files, by their names in torch's own library (ATen).
 
 Activations are called as the functions of `torch.nn.functional` that `models.trace` recognizes. An
 operator that is not listed here runs unchanged if it only computes: not if it draws random numbers,
@@ -8,7 +7,6 @@ takes text (such as a file name) or is internal.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -47,14 +45,6 @@ DROPOUT = frozenset(
 )
 UNCHANGED = frozenset({"contiguous", "alias", "lift_fresh_copy", "lift_fresh", "detach_"})
 RESHAPED = frozenset({"view", "reshape", "_unsafe_view"})
-PLAIN: dict[str, Callable[..., Any]] = {
-    "__getitem__": operator.getitem,
-    "len": len,
-    "Int": int,
-    "Float": float,
-    "IntImplicit": int,
-    "ScalarImplicit": torch.Tensor.item,
-}
 
 
 def translate(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> Any:
@@ -76,8 +66,8 @@ def translate(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> An
     full = f"{name}.{overload}".rstrip(".")
     if full in WRITTEN and (answer := WRITTEN[full](draft, *args)) is not NotImplemented:
         return answer
-    if name in PLAIN or full in ALIKE:
-        return draft.call(PLAIN.get(name) or ALIKE[full], *args)
+    if full in ALIKE:
+        return draft.call(ALIKE[full], *args)
     return _unchanged(draft, name, overload, args)
 
 
@@ -215,7 +205,6 @@ WRITTEN: dict[str, Callable[..., Any]] = {
     "addmm": _addmm,
     "batch_norm": _batch_norm,
     "_convolution": _convolution,
-    "_convolution.deprecated": _convolution,
     "div.Tensor_mode": _div,
     "elu": _elu,
     "embedding": _embedding,

@@ -9,16 +9,15 @@ from fairprobe.models.formats.boosters import LIGHTGBM, XGBOOST
 from fairprobe.models.formats.catboost_file import CATBOOST
 from fairprobe.models.formats.chat_models import CHAT
 from fairprobe.models.formats.endpoint import ENDPOINT
+from fairprobe.models.formats.export_file import TORCH_EXPORT
 from fairprobe.models.formats.keras_file import KERAS
 from fairprobe.models.formats.onnx_file import ONNX
 from fairprobe.models.formats.own_code import OWN_CODE
 from fairprobe.models.formats.sklearn_model import SKOPS
-from fairprobe.models.formats.torch_file import TORCH_EXPORT, TORCHSCRIPT
 
 FORMATS: tuple[Format, ...] = (
     ONNX,
     KERAS,
-    TORCHSCRIPT,
     TORCH_EXPORT,
     SKOPS,
     XGBOOST,

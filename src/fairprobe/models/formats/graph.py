@@ -1,4 +1,4 @@
-"""Networks from graphs: what the readers of ONNX, TorchScript and torch.export files build.
+"""Networks from graphs: what the readers of ONNX and torch.export files build.
 
 A reader goes through its file's operators and calls the torch function of each on a `Draft`. What
 depends on constants alone is computed immediately; the rest becomes a `torch.fx` graph. A graph
@@ -202,12 +202,6 @@ def linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
     if bias is not None:
         layer.bias = nn.Parameter(bias.detach().clone(memory_format=torch.contiguous_format))
     return layer
-
-
-def width_of(network: nn.Module | None) -> int | None:
-    """The number of columns that a chain takes; None for any other network."""
-    pieces = network if isinstance(network, nn.Sequential) else ()
-    return next((piece.in_features for piece in pieces if isinstance(piece, nn.Linear)), None)
 
 
 def _append(

@@ -1,6 +1,4 @@
-"""TorchScript and torch.export files: the network inside, and files that are refused with nothing
-of theirs run.
-"""
+"""torch.export files: the network inside, and files that are refused with nothing of theirs run."""
 
 from __future__ import annotations
 
@@ -22,13 +20,8 @@ from torch import Tensor, nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.models import TorchModel
-from fairprobe.models.formats.torch_file import open_torch
-from tests.model_files import dense, old_torchscript, write_export, write_torchscript
-
-WRITE: dict[str, Callable[..., Path]] = {
-    "TorchScript file": write_torchscript,
-    "torch.export file": write_export,
-}
+from fairprobe.models.formats.export_file import open_export
+from tests.model_files import dense, write_export
 
 
 def rows(count: int = 40, width: int = 12) -> Rows:
@@ -44,17 +37,14 @@ def answers(network: nn.Module, x: Rows) -> Rows:
 # -- the same network ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", WRITE)
 @pytest.mark.parametrize(
     "final", [None, nn.Softmax(dim=1), nn.Sigmoid()], ids=["logits", "softmax", "sigmoid"]
 )
-def test_a_dense_network_is_read_back_bit_for_bit(
-    tmp_path: Path, kind: str, final: nn.Module | None
-) -> None:
+def test_a_dense_network_is_read_back_bit_for_bit(tmp_path: Path, final: nn.Module | None) -> None:
     network = dense(13, 64, 32, 16, 8, 4, 1 if isinstance(final, nn.Sigmoid) else 2, final=final)
-    opened = open_torch(WRITE[kind](network, tmp_path / "net.bin"))  # the name says nothing
+    opened = open_export(write_export(network, tmp_path / "net.bin"))  # the name says nothing
     assert (opened.kind, opened.name, opened.takes, opened.width, opened.why) == (
-        kind,
+        "torch.export file",
         "net.bin",
         "numbers",
         13,
@@ -82,7 +72,7 @@ def test_a_dense_network_is_read_back_bit_for_bit(
 def test_opening_a_file_draws_no_random_number(tmp_path: Path) -> None:
     path = write_export(dense(5, 4, 2), tmp_path / "net.pt2")
     torch.manual_seed(3)
-    open_torch(path)
+    open_export(path)
     after = torch.rand(3)
     torch.manual_seed(3)
     assert torch.equal(after, torch.rand(3))
@@ -101,15 +91,9 @@ class Squeezed(nn.Module):
         return torch.sigmoid(self.inner[4](x)).squeeze(-1)
 
 
-@pytest.mark.parametrize(
-    "write",
-    [write_torchscript, write_export, lambda *args, **more: write_torchscript(*args, script=True)],
-)
-def test_what_does_nothing_is_left_out_of_a_chain(
-    tmp_path: Path, write: Callable[..., Path]
-) -> None:
+def test_what_does_nothing_is_left_out_of_a_chain(tmp_path: Path) -> None:
     network = Squeezed().eval()
-    opened = open_torch(write(network, tmp_path / "net.pt", example=torch.zeros(3, 12)))
+    opened = open_export(write_export(network, tmp_path / "net.pt2", example=torch.zeros(3, 12)))
     kinds = [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU, nn.Linear, nn.Sigmoid]
     assert opened.network is not None, opened.why
     assert [type(piece) for piece in opened.network] == kinds  # type: ignore[attr-defined]
@@ -129,7 +113,7 @@ def write_decomposed(network: nn.Module, path: Path) -> Path:
 
 def test_an_exported_program_in_basic_operators_is_the_same_chain(tmp_path: Path) -> None:
     network = dense(12, 8, 4, 2)
-    opened = open_torch(write_decomposed(network, tmp_path / "net.pt2"))
+    opened = open_export(write_decomposed(network, tmp_path / "net.pt2"))
     assert isinstance(opened.network, nn.Sequential)
     np.testing.assert_array_equal(answers(opened.network, rows()), answers(network, rows()))
 
@@ -159,14 +143,10 @@ class Wide(nn.Module):
         return torch.softmax(self.last(x + F.gelu(self.second(x))), dim=-1)
 
 
-@pytest.mark.parametrize(
-    "how", ["traced", "scripted", "exported", "decomposed", "for three rows", "for one row"]
-)
+@pytest.mark.parametrize("how", ["exported", "decomposed", "for three rows", "for one row"])
 def test_a_network_that_is_no_chain_is_a_white_box_too(tmp_path: Path, how: str) -> None:
     network, path, example = Wide().eval(), tmp_path / "net.pt", torch.zeros(3, 12)
-    if how in {"traced", "scripted"}:
-        write_torchscript(network, path, example=example, script=how == "scripted")
-    elif how == "decomposed":
+    if how == "decomposed":
         write_decomposed(network, path)
     else:
         write_export(
@@ -175,7 +155,7 @@ def test_a_network_that_is_no_chain_is_a_white_box_too(tmp_path: Path, how: str)
             example=example[:1] if how == "for one row" else example,
             fixed=how != "exported",
         )
-    opened = open_torch(path)
+    opened = open_export(path)
     assert opened.network is not None, opened.why
     assert opened.width == 12
     x = rows()
@@ -243,11 +223,10 @@ class With(nn.Module):
         return answer
 
 
-@pytest.mark.parametrize("kind", WRITE)
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_every_activation_is_watched_as_a_layer(tmp_path: Path, kind: str, name: str) -> None:
+def test_every_activation_is_watched_as_a_layer(tmp_path: Path, name: str) -> None:
     network = With(ACTIVATIONS[name]).eval()
-    opened = open_torch(WRITE[kind](network, tmp_path / "net.pt", example=torch.zeros(3, 12)))
+    opened = open_export(write_export(network, tmp_path / "net.pt2", example=torch.zeros(3, 12)))
     assert opened.network is not None, opened.why
     np.testing.assert_allclose(
         answers(opened.network, rows()), answers(network, rows()), rtol=1e-5, atol=1e-6
@@ -255,55 +234,10 @@ def test_every_activation_is_watched_as_a_layer(tmp_path: Path, kind: str, name:
     assert list(TorchModel(opened.network).layers(rows()).values()) == [6]
 
 
-# -- black boxes -----------------------------------------------------------------------------------
-
-
-class Branching(nn.Module):
-    """A program that depends on the rows."""
-
-    def __init__(self, final: bool = False) -> None:
-        super().__init__()
-        self.inner, self.final = nn.Linear(12, 2), final
-
-    def forward(self, x: Tensor) -> Tensor:
-        answer = self.inner(x)
-        for _ in range(x.size(1)):
-            answer = answer + x.sum(dim=1, keepdim=True) * 0.01
-        if bool(answer.sum() > 1e9):
-            answer = answer * 2
-        return torch.softmax(answer, dim=1) if self.final else answer
-
-
-@pytest.mark.parametrize("final", [False, True])
-def test_branches_make_a_black_box_that_works(tmp_path: Path, final: bool) -> None:
-    network = Branching(final).eval()
-    opened = open_torch(write_torchscript(network, tmp_path / "net.pt", script=True))
-    assert opened.network is None
-    assert "branches or loops" in opened.why
-    assert (opened.width, opened.outputs) == (12, "probabilities" if final else "logits")
-    np.testing.assert_allclose(opened.predict(rows()), answers(network, rows()), rtol=1e-5)
-
-
-def test_a_program_that_takes_any_width_has_none(tmp_path: Path) -> None:
-    class Summary(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return torch.stack([x.mean(dim=1), x.amax(dim=1)], dim=1)
-
-    opened = open_torch(write_torchscript(Summary(), tmp_path / "net.pt", example=torch.rand(3, 4)))
-    assert opened.width is None
-    for width in (3, 9):
-        np.testing.assert_allclose(
-            opened.predict(rows(width=width))[:, 0],
-            rows(width=width).mean(axis=1),
-            rtol=1e-3,
-            atol=1e-6,
-        )
-
-
 def test_double_precision_is_kept(tmp_path: Path) -> None:
     network = dense(12, 6, 2).double()
-    opened = open_torch(
-        write_torchscript(network, tmp_path / "net.pt", example=torch.zeros(2, 12).double())
+    opened = open_export(
+        write_export(network, tmp_path / "net.pt2", example=torch.zeros(2, 12).double())
     )
     assert opened.network is not None, opened.why
     assert next(opened.network.parameters()).dtype == torch.float64
@@ -396,37 +330,6 @@ def set_pickle(document: Any) -> None:
     next(iter(document["config"].values()))["use_pickle"] = True
 
 
-class Saving(nn.Module):
-    """A scripted program that writes a file."""
-
-    def __init__(self, marker: str) -> None:
-        super().__init__()
-        self.marker = marker
-
-    def forward(self, x: Tensor) -> Tensor:
-        torch.save(x, self.marker)
-        return x
-
-
-class Loading(nn.Module):
-    """A scripted program that writes a file while it is loaded."""
-
-    def __init__(self, marker: str) -> None:
-        super().__init__()
-        self.marker, self.training = marker, False
-
-    @torch.jit.export
-    def __getstate__(self) -> tuple[str, bool]:
-        return (self.marker, self.training)
-
-    @torch.jit.export
-    def __setstate__(self, state: tuple[str, bool]) -> None:
-        self.marker, self.training = state[0], state[1]
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x
-
-
 class Answers(nn.Module):
     """What a classifier does not answer."""
 
@@ -446,10 +349,6 @@ class Answers(nn.Module):
         }[self.what]
 
 
-def traced(what: str) -> Callable[[Path], Any]:
-    return lambda path: write_torchscript(Answers(what), path, example=torch.rand(3, 12))
-
-
 def export_of(what: str) -> Callable[[Path], Any]:
     return lambda path: write_export(Answers(what), path, example=torch.rand(3, 12))
 
@@ -458,23 +357,11 @@ def fixed(path: Path) -> Path:
     return write_export(Answers("mixed"), path, example=torch.rand(3, 12), fixed=True)
 
 
-def traced_for_three(path: Path) -> None:
-    class Tied(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return x.reshape(3, 12)[:, :2] * 2
-
-    write_torchscript(Tied(), path, example=torch.rand(3, 12))
-
-
-def scripted(make: Callable[[str], nn.Module]) -> Callable[[Path], Any]:
-    return lambda path: write_torchscript(make(str(path.parent / "marker")), path, script=True)
-
-
 def zipped(**entries: bytes) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         with zipfile.ZipFile(path, "w") as file:
             for name, content in entries.items():
-                file.writestr(name.replace("__", "/"), content)
+                file.writestr(name.replace("__", "/").replace("_DOT_", "."), content)
 
     return make
 
@@ -487,7 +374,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
     "a zip of something else": (
         zipped(readme=b"hello"),
         ModelError,
-        "neither TorchScript nor torch.export",
+        "not a torch.export file",
     ),
     "a saved module": (saved(lambda marker: dense(3, 2)), ModelError, "is a pickle"),
     "saved weights": (saved(lambda marker: dense(3, 2).state_dict()), ModelError, "is a pickle"),
@@ -502,35 +389,12 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
         ModelError,
         "is a pickle",
     ),
-    "half a TorchScript": (cut(write_torchscript, 0.5), ModelError, "not a complete"),
-    "nearly a whole TorchScript": (cut(write_torchscript, 0.99), ModelError, "not a complete"),
+    "TorchScript": (
+        zipped(net__constants_DOT_pkl=b"", net__code__a_DOT_py=b"", net__data_DOT_pkl=b""),
+        ModelError,
+        r"is a TorchScript file.*deprecated.*\.pt2.* ONNX",
+    ),
     "half an export": (cut(write_export, 0.5), ModelError, "not a complete"),
-    "TorchScript with a broken program": (
-        changed(
-            lambda path: write_torchscript(dense(3, 2), path),
-            ".py",
-            lambda content, _: content[:-30],
-        ),
-        ModelError,
-        "not a complete TorchScript",
-    ),
-    "TorchScript that writes a file": (scripted(Saving), ModelError, "uses 'save'"),
-    "TorchScript that runs on loading": (scripted(Loading), ModelError, "uses '__setstate__'"),
-    "TorchScript that returns labels": (traced("labels"), ModelError, "returns labels"),
-    "TorchScript that answers two things": (traced("two"), ModelError, "returned tuple"),
-    "TorchScript that answers three axes": (traced("images"), ModelError, r"shape \(64, 1, 2\)"),
-    "TorchScript that answers one number": (traced("one"), ModelError, r"shape \(\)"),
-    "TorchScript that answers always the same": (
-        traced("constant"),
-        ModelError,
-        r"shape \(3, 2\) for 64 rows",
-    ),
-    "TorchScript for three rows": (traced_for_three, ModelError, "rows"),
-    "TorchScript that mixes the rows": (
-        traced("mixed"),
-        ModelError,
-        "differently when others are with it",
-    ),
     "an export whose weights are a pickle": (
         changed(exported, "weights_config.json", in_json(set_pickle)),
         ModelError,
@@ -573,10 +437,16 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
     "an export of old": (
         zipped(serialized_exported_program__json=b"", version=b"8.1"),
         ModelError,
-        "neither TorchScript nor torch.export",
+        "not a torch.export file",
     ),
     "an export that returns labels": (export_of("labels"), ModelError, "returns labels"),
     "an export that answers two things": (export_of("two"), ModelError, "returns 2 values"),
+    "an export that answers one number": (export_of("one"), ModelError, r"shape \(\)"),
+    "an export that answers always the same": (
+        export_of("constant"),
+        ModelError,
+        "does not depend on its input",
+    ),
     "an export that answers three axes": (export_of("images"), ModelError, r"shape \(64, 1, 2\)"),
     "an export for three rows": (fixed, ModelError, "exported for exactly 3 rows"),
 }
@@ -587,12 +457,11 @@ def test_a_file_that_is_no_good_is_explained_in_a_sentence(
     tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     make, kind, message = MALFORMED[name]
-    with old_torchscript():
-        make(tmp_path / "model.pt")
+    make(tmp_path / "model.pt")
     (tmp_path / "marker").unlink(missing_ok=True)
     capfd.readouterr()
     with pytest.raises(kind, match=message) as caught:
-        open_torch(tmp_path / "model.pt")
+        open_export(tmp_path / "model.pt")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
     assert capfd.readouterr() == ("", "")
@@ -606,8 +475,35 @@ def test_the_refused_pickle_would_have_run(tmp_path: Path) -> None:
     assert (tmp_path / "marker").exists()
 
 
-@pytest.mark.parametrize("kind", WRITE)
-def test_rows_of_another_width_are_refused(tmp_path: Path, kind: str) -> None:
-    opened = open_torch(WRITE[kind](dense(13, 4, 2), tmp_path / "net.pt"))
+def test_rows_of_another_width_are_refused(tmp_path: Path) -> None:
+    opened = open_export(write_export(dense(13, 4, 2), tmp_path / "net.pt2"))
     with pytest.raises(ModelError, match="takes rows of 13 columns; it was given 12"):
         opened.predict(rows())
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_damage_at_any_byte_is_reported_in_a_sentence(tmp_path: Path, method: int) -> None:
+    path = write_export(dense(3, 4, 2), tmp_path / "net.pt2")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "a.pt2", "w", method) as new:
+        for entry in old.infolist():
+            new.writestr(entry.filename, old.read(entry.filename))
+    content = (tmp_path / "a.pt2").read_bytes()
+    for place in np.random.default_rng(0).integers(0, len(content), 40):
+        path.write_bytes(content[:place] + b"\xff\xff\xff\xff" + content[place + 4 :])
+        try:
+            open_export(path)
+        except FairprobeError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+
+
+@pytest.mark.slow
+def test_an_archive_that_unpacks_to_much_more_than_it_is_is_refused(tmp_path: Path) -> None:
+    path = write_export(dense(3, 4, 2), tmp_path / "net.pt2")
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as file,
+        file.open("net/extra/zeros", "w", force_zip64=True) as zeros,
+    ):
+        for _ in range(18):
+            zeros.write(b"\0" * 2**26)
+    with pytest.raises(FairprobeError, match="would unpack to"):
+        open_export(path)
