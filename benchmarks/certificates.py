@@ -241,6 +241,7 @@ def repaired(seconds: float, seed: int, interval: float = 0.0) -> None:
         Trainer(plain, data, seed), repair, 0.003, proved=lambda model: proved_share(model, data)
     )
     for point in points:
+        assert point.accuracy
         print(
             f"seed {seed} strength {point.setting:.1e}  validation accuracy"
             f" {100 * point.accuracy.estimate:.2f} %  proved in 5 s {100 * (point.proved or 0):.2f}"

@@ -101,13 +101,17 @@ def compare(name: str, kind: str, rows: int, folder: Path) -> list[str]:
     before = seconds(given.predict_proba, some)
     lines = []
     for repair_name, repair in REPAIRS.items():
-        proof = fp.repairs.prove_post_hoc(
+        proof = fp.repairs.prove(
             model, data, repair, samples=5_000, budget=Budget(seeds=50, local_iterations=50)
         )
         plan = plan_of(repair, proof.model, data, order=model.joint.order if model.joint else None)
         skops.io.dump(fitted_classifier(given, plan), folder / "model.skops")
         after = seconds(load_skops(folder / "model.skops").predict_proba, some)
         was, now = proof.before, proof.after
+        assert was.accuracy
+        assert now.accuracy
+        assert was.dp
+        assert now.dp
         handed = proof.handed_over.get("")
         eo = data.classes.index(favourable)
         lines.append(

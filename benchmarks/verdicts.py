@@ -32,7 +32,8 @@ from fairprobe.repairs import Counterfactual, Repair
 from fairprobe.repairs.base import OnEpoch, initial_network, learn
 from fairprobe.repairs.comparisons import HELD_OUT
 from fairprobe.repairs.curve import tradeoff
-from fairprobe.repairs.series import Panel, Series, Trainer, drawn
+from fairprobe.repairs.panel import Panel, draw
+from fairprobe.repairs.series import Series, Trainer
 from fairprobe.repairs.verdict import LOOKS, Limits, Outcome
 
 PAGE = Path("docs/results/verdicts.md")
@@ -114,7 +115,7 @@ def prove(name: str, kind: str, run: int) -> Run:
         _, repair, first = tradeoff(trainer, Counterfactual(), limits.max_accuracy_drop)
     maker = PlausiblePeople.fit(data, seed=seed)
     try:
-        drawn(maker, PEOPLE, np.random.default_rng(seed))
+        draw(maker, PEOPLE, np.random.default_rng(seed))
         panel = Panel(data, seed, maker, PEOPLE)
     except DataError:
         panel = Panel(data, seed, None, PEOPLE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -26,6 +26,8 @@ from fairprobe.present.svg import WIDTH
 from fairprobe.runs import reopen
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import METHODS
+
+T = TypeVar("T")
 
 # Property tests try the same examples in every run, however slow the machine.
 settings.register_profile("fairprobe", derandomize=True, deadline=None, max_examples=60)
@@ -127,6 +129,12 @@ def census_rows() -> tuple[Rows, Ints]:
 
 
 # -- reports without drawings ----------------------------------------------------------------------
+
+
+def known(value: T | None) -> T:
+    """A value that is there."""
+    assert value is not None
+    return value
 
 
 def leave_figures_empty(patch: pytest.MonkeyPatch) -> None:

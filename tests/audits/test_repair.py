@@ -14,8 +14,8 @@ from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import Model
 from fairprobe.networks import Training, dense, train
 from fairprobe.repairs import Counterfactual
-from fairprobe.repairs.measured import Rates, Workshop
-from fairprobe.repairs.series import Panel
+from fairprobe.repairs.measured import Workshop
+from fairprobe.repairs.panel import Classes, Panel
 from tests.repairs.test_repairs import biased_data
 
 TINY = fp.Budget(seeds=10, local_iterations=10)
@@ -121,8 +121,9 @@ def test_a_repaired_run_is_searched_and_measured_as_the_run_was(
     assert [each.tau for each in now.by_tau] == [each.tau for each in was.by_tau]
     assert repaired.repair is not None
     network = repaired.repair.model
-    alike = Rates(tau, "single").fairness(repaired.data, network, data.split(0).test, 0).individual
-    assert repaired.repair.after.ifr_p == alike.p
+    target = Classes(tau, "single")
+    held_out = target.measure(repaired.data, 0, network, data.split(0).test)
+    assert repaired.repair.after.ifr_p == held_out["ifr_p"]
 
 
 def test_iterations_among_the_settings_replace_those_of_the_proofs_own_budget() -> None:

@@ -38,11 +38,12 @@ from fairprobe.present.tradeoff import tradeoff
 from fairprobe.repairs import Counterfactual
 from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.curve import Point
-from fairprobe.repairs.proof import Measured, OtherAttribute, Proof
+from fairprobe.repairs.measured import Measured, OtherAttribute
+from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.repairs.verdict import Decision, Limits
 from fairprobe.search import Budget
-from tests.helpers import merit, planted, tiny_domain, typed
+from tests.helpers import known, merit, planted, tiny_domain, typed
 from tests.present.test_report import parsed, read
 from tests.present.test_report_documents import (
     Document,
@@ -98,12 +99,13 @@ def measured_network(model: TorchModel) -> Measured:
         auc_scale_free=float("nan"),
         others=(
             OtherAttribute(
-                "race",
-                dm_rs(other, model, rng=np.random.default_rng(0), samples=500),
-                individual_fairness(other, model, X).b,
+                name="race",
+                dm_rs=dm_rs(other, model, rng=np.random.default_rng(0), samples=500),
+                ifr_b=individual_fairness(other, model, X).b,
             ),
         ),
         is_constant=False,
+        alone={},
     )
 
 
@@ -164,7 +166,7 @@ def test_the_changes_are_worked_out_once(proof: Proof) -> None:
     change = repair_document(proof)["change"]
     assert change["dm_rs"] == -1.0
     assert change["accuracy"] == pytest.approx(
-        proof.after.accuracy.estimate - proof.before.accuracy.estimate
+        known(proof.after.accuracy).estimate - known(proof.before.accuracy).estimate
     )
     nothing_to_lower = replace(proof, before=proof.after)
     assert repair_document(nothing_to_lower)["change"] == {"accuracy": 0.0, "dm_rs": None}

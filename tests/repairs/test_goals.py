@@ -19,7 +19,7 @@ from fairprobe.repairs import Counterfactual
 from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.curve import Point, best_setting, check_choice
 from fairprobe.repairs.group_goal import GroupPenalty
-from fairprobe.repairs.series import Panel
+from fairprobe.repairs.panel import Panel
 from fairprobe.repairs.verdict import Limits, decide
 from tests.repairs.test_repairs import biased_data, same
 
@@ -141,10 +141,10 @@ def point(setting: float, accuracy: int, alike: float) -> Point:
 def test_the_fairest_point_is_chosen_or_the_most_accurate_one_half_way_there() -> None:
     points = [point(0, 85, 0.5), point(1, 86, 0.6), point(2, 84, 0.8), point(3, 83, 0.9)]
     points += [point(4, 70, 1.0)]
-    assert best_setting(points, 0.82, own=9) == 3
-    assert best_setting(points, 0.82, own=9, choose="accuracy") == 2
-    assert best_setting(points, 0.60, own=9) == 4
-    assert best_setting(points, 0.99, own=9, choose="accuracy") == 9
+    assert best_setting(points, 0.82, default=9) == 3
+    assert best_setting(points, 0.82, default=9, choose="accuracy") == 2
+    assert best_setting(points, 0.60, default=9) == 4
+    assert best_setting(points, 0.99, default=9, choose="accuracy") == 9
 
 
 def test_a_point_that_does_not_exist_is_refused() -> None:

@@ -168,7 +168,9 @@ def test_accuracy_is_refused_beyond_the_limit_and_noise_and_doubted_within_noise
     assert reason.startswith("The repair costs 1")
     assert reason.endswith("points of accuracy; 2.0 are allowed.")
     assert decided(changed(HELPS, wrong=0.4), Limits(max_accuracy_drop=0.3)).outcome == "accepted"
-    doubted = decide(changed(HELPS, wrong=0.28)[:4], TRUTH, ["gender"], Limits(0.001))
+    doubted = decide(
+        changed(HELPS, wrong=0.28)[:4], TRUTH, ["gender"], Limits(max_accuracy_drop=0.001)
+    )
     assert doubted.outcome == "undecided"
     assert "It may be chance." in doubted.doubts[0]
 
@@ -199,7 +201,16 @@ def test_ties_are_refused_above_a_small_share() -> None:
 
 
 def group(p: float, repaired: float = 1.0, rest: float = 0.5) -> SubgroupChange:
-    return SubgroupChange("relationship Wife", "refused", 310, 0.44, 0.45, repaired, rest, p)
+    return SubgroupChange(
+        name="relationship Wife",
+        share="refused",
+        people=310,
+        given=0.44,
+        control=0.45,
+        repaired=repaired,
+        rest=rest,
+        p=p,
+    )
 
 
 def test_a_harmed_group_is_named_with_its_shares() -> None:

@@ -19,8 +19,7 @@ from fairprobe.escapes import printable
 from fairprobe.models import Model
 from fairprobe.repairs.abstain import Abstaining
 from fairprobe.repairs.posthoc import PostHoc
-from fairprobe.repairs.posthoc_proof import prove_post_hoc
-from fairprobe.repairs.proof import Proof
+from fairprobe.repairs.proof import Proof, prove
 from fairprobe.repairs.saved import save_repaired
 from fairprobe.runs import MODEL, REFUSED
 from fairprobe.storage import scratch
@@ -46,7 +45,7 @@ def repair_post_hoc(
             f"The model is not given {' and '.join(data.domain.sensitive)}, so it cannot answer"
             " counterparts differently, and there is nothing to repair after the fact."
         )
-    proof = prove_post_hoc(user, data, how, seed=last["seed"], **limits, **search)
+    proof = prove(user, data, how, seed=last["seed"], **limits, **search)
     delivered, file = written(proof, user, data)
     done = audit(data, delivered, data.domain.sensitive, **search, **last)
     return replace(done, repair=proof, written=file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fairprobe.audits.number_documents import (
     estimate_document,
@@ -31,13 +31,15 @@ from fairprobe.documents import (
 from fairprobe.repairs.base import Repair
 from fairprobe.repairs.comparisons import MIN_HELP, Answers, Spread
 from fairprobe.repairs.curve import Point
+from fairprobe.repairs.measured import Measured as MeasuredNetwork
 from fairprobe.repairs.posthoc import PostHoc
-from fairprobe.repairs.proof import Measured as MeasuredNetwork
 from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.subgroups import SubgroupChange
-from fairprobe.repairs.verdict import MOST_TIES
+from fairprobe.repairs.verdict import MAX_TIES
 
 SUBGROUPS = 10  # the clearest changes
+
+T = TypeVar("T")
 
 
 def repair_document(proof: Proof) -> RepairDocument:
@@ -64,7 +66,8 @@ def repair_document(proof: Proof) -> RepairDocument:
         after=_measured(proof.after),
         controls={name: _measured(control) for name, control in proof.controls.items()},
         change=RepairChange(
-            accuracy=proof.after.accuracy.estimate - proof.before.accuracy.estimate,
+            accuracy=required(proof.after.accuracy).estimate
+            - required(proof.before.accuracy).estimate,
             dm_rs=(proof.after.dm_rs.estimate - was) / was if was else None,
         ),
         curve=[_point(point) for point in proof.curve],
@@ -79,7 +82,7 @@ def _verdict(proof: Proof) -> RepairVerdict:
         doubts=list(decision.doubts),
         confidence=decision.confidence,
         min_help=MIN_HELP,
-        most_ties=MOST_TIES,
+        most_ties=MAX_TIES,
         seeds=[
             Seed(
                 seed=trial.seed,
@@ -120,7 +123,7 @@ def subgroup_documents(
             repaired=group.repaired,
             rest=group.rest,
             p=group.p,
-            is_harm=group.is_harm(1 - confidence),
+            is_harm=group.is_harmed(1 - confidence),
         )
         for group in groups[:SUBGROUPS]
     ]
@@ -155,31 +158,31 @@ def plain_settings(settings: Repair | PostHoc | Any) -> dict[str, Any]:
 
 def _measured(measured: MeasuredNetwork) -> Measured:
     return Measured(
-        accuracy=rate_document(measured.accuracy),
-        f1=estimate_document(measured.f1),
-        mcc=estimate_document(measured.mcc),
-        selected=rate_document(measured.selected),
-        ifr_b=ifr_document(measured.ifr_b),
-        ifr_p=ifr_document(measured.ifr_p),
-        dp=estimate_document(measured.dp),
+        accuracy=rate_document(required(measured.accuracy)),
+        f1=estimate_document(required(measured.f1)),
+        mcc=estimate_document(required(measured.mcc)),
+        selected=rate_document(required(measured.selected)),
+        ifr_b=ifr_document(required(measured.ifr_b)),
+        ifr_p=ifr_document(required(measured.ifr_p)),
+        dp=estimate_document(required(measured.dp)),
         eo=[estimate_document(each) for each in measured.eo],
         people=rate_document(measured.people),
         plausible=None if measured.plausible is None else rate_document(measured.plausible),
         dm_rs=rate_document(measured.dm_rs),
         idis=measured.idis,
         tried=measured.tried,
-        auc=finite(measured.auc),
-        auc_scale_free=finite(measured.auc_scale_free),
+        auc=_finite(measured.auc),
+        auc_scale_free=_finite(measured.auc_scale_free),
         others=[
             OtherAttribute(
                 name=other.name,
                 dm_rs=rate_document(other.dm_rs),
-                ifr_b=ifr_document(other.ifr_b),
+                ifr_b=ifr_document(required(other.ifr_b)),
             )
             for other in measured.others
         ],
         is_constant=measured.is_constant,
-        alone={name: rate_document(rate) for name, rate in measured.alone},
+        alone={name: rate_document(rate) for name, rate in measured.alone.items()},
         proved=measured.proved,
     )
 
@@ -187,13 +190,23 @@ def _measured(measured: MeasuredNetwork) -> Measured:
 def _point(point: Point) -> TradeoffPoint:
     return TradeoffPoint(
         setting=point.setting,
-        accuracy=rate_document(point.accuracy),
-        ifr_b=ifr_document(point.ifr_b),
-        ifr_p=ifr_document(point.ifr_p),
+        accuracy=rate_document(required(point.accuracy)),
+        ifr_b=ifr_document(required(point.ifr_b)),
+        ifr_p=ifr_document(required(point.ifr_p)),
         dm_rs=rate_document(point.dm_rs),
         proved=point.proved,
-        dp=estimate_document(point.dp),
+        dp=estimate_document(required(point.dp)),
         is_constant=point.is_constant,
         is_best=point.is_best,
         is_chosen=point.is_chosen,
     )
+
+
+def _finite(number: float | None) -> float | None:
+    return None if number is None else finite(number)
+
+
+def required(measure: T | None) -> T:
+    """A measure that models of this target have."""
+    assert measure is not None
+    return measure

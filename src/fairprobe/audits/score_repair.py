@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairprobe.audits.number_documents import rate_document
-from fairprobe.audits.repair_document import plain_settings, subgroup_documents
+from fairprobe.audits.repair_document import plain_settings, required, subgroup_documents
 from fairprobe.audits.resume import check_repair
 from fairprobe.audits.score_document import change_document, quality_document
 from fairprobe.audits.scores import ScoreAudit, audit_scores, scored_model
@@ -30,14 +30,13 @@ from fairprobe.models import Model, ScoreModel, Tolerance
 from fairprobe.models.join import own_network
 from fairprobe.models.scores import SAME
 from fairprobe.repairs import PostHoc, Repair
-from fairprobe.repairs.amounts import AmountProof, MeasuredAmounts, prove_amounts
 from fairprobe.repairs.average import AveragedAmounts
-from fairprobe.repairs.comparisons import ACCURACY, MIN_HELP, Comparison, Spread
+from fairprobe.repairs.comparisons import MIN_HELP, Comparison, Spread
+from fairprobe.repairs.measured import Measured
+from fairprobe.repairs.proof import Proof, prove
 from fairprobe.repairs.saved import save_repaired
 from fairprobe.runs import MODEL, REFUSED
 from fairprobe.storage import scratch
-
-ERROR = "error"
 
 
 def repair_scores(
@@ -56,14 +55,14 @@ def repair_scores(
     seed, checkpoint = last["seed"], last["checkpoint"]
     if isinstance(how, PostHoc):
         user = given.original if isinstance(given.original, ScoreModel) else given
-        proof = prove_amounts(user, data, how, seed=seed, **limits, **search)
+        proof = prove(user, data, how, seed=seed, **limits, **search)
     else:
         kept = None if checkpoint is None else checkpoint / "networks"
         if checkpoint is not None:
             same = [limits.get(name) for name in ("choose", "curve", "max_seeds")]
             same += [search[name] for name in ("people", "method", "settings")]
             check_repair(checkpoint, data, given, repr(how), seed, *same)
-        proof = prove_amounts(given, data, how, seed=seed, kept=kept, **limits, **search)
+        proof = prove(given, data, how, seed=seed, kept=kept, **limits, **search)
     delivered, file = written(proof, data)
     within = given.tolerance
     if within.unit == "sd":  # of the answers of the given model, not of the repaired one
@@ -72,9 +71,11 @@ def repair_scores(
     return replace(done, repair=proof, written=file)
 
 
-def written(proof: AmountProof, data: Dataset) -> tuple[ScoreModel, WrittenModel | None]:
+def written(proof: Proof, data: Dataset) -> tuple[ScoreModel, WrittenModel | None]:
     """As `audits.written.written`, for a network that answers with amounts."""
-    model, network = proof.model, proof.model.network
+    model = proof.model
+    assert isinstance(model, ScoreModel)
+    network = model.network
     if isinstance(proof.repair, PostHoc):
         return _written_around(proof, proof.repair, data)
     own = None if network is None else network.own
@@ -87,10 +88,11 @@ def written(proof: AmountProof, data: Dataset) -> tuple[ScoreModel, WrittenModel
 
 
 def _written_around(
-    proof: AmountProof, how: PostHoc, data: Dataset
+    proof: Proof, how: PostHoc, data: Dataset
 ) -> tuple[ScoreModel, WrittenModel | None]:
     """A black box and its repair as a function in a file, which opens the model where it is."""
     repaired = proof.model
+    assert isinstance(repaired, ScoreModel)
     joint = repaired.given.joint if isinstance(repaired, AveragedAmounts) else None
     if joint is None or joint.reopen is None:
         return repaired, None
@@ -103,9 +105,10 @@ def _written_around(
 
 
 def _opened_again(
-    proof: AmountProof, again: Model, data: Dataset, path: Path
+    proof: Proof, again: Model, data: Dataset, path: Path
 ) -> tuple[ScoreModel, WrittenModel]:
     """What was opened from the file, if it answers as the proven model, and the file."""
+    assert isinstance(proof.model, ScoreModel)
     _check_same(again, proof.model, data, path.name)
     assert isinstance(again, ScoreModel)
     file = WrittenModel(path.name, path.read_bytes())
@@ -131,7 +134,7 @@ def _check_same(again: Model, model: ScoreModel, data: Dataset, name: str) -> No
         )
 
 
-def score_repair_document(proof: AmountProof) -> ScoreRepairDocument:
+def score_repair_document(proof: Proof) -> ScoreRepairDocument:
     """The proof as a part of the audit's document."""
     repair, decision = proof.repair, proof.decision
     settings = {
@@ -166,9 +169,9 @@ def score_repair_document(proof: AmountProof) -> ScoreRepairDocument:
         curve=[
             AmountPointDocument(
                 setting=point.setting,
-                error=point.error,
-                change=point.change,
-                affected=rate_document(point.affected),
+                error=required(point.error),
+                change=required(point.change),
+                affected=rate_document(required(point.affected)),
                 dm_rs=rate_document(point.dm_rs),
                 is_constant=point.is_constant,
                 is_best=point.is_best,
@@ -179,37 +182,33 @@ def score_repair_document(proof: AmountProof) -> ScoreRepairDocument:
     )
 
 
-def _measured(found: MeasuredAmounts) -> MeasuredAmountsDocument:
+def _measured(found: Measured) -> MeasuredAmountsDocument:
     return MeasuredAmountsDocument(
-        quality=quality_document(found.quality),
-        error=found.error,
-        change=change_document(found.change),
+        quality=quality_document(required(found.quality)),
+        error=required(found.error),
+        change=change_document(required(found.change)),
         people=rate_document(found.people),
         plausible=None if found.plausible is None else rate_document(found.plausible),
         dm_rs=rate_document(found.dm_rs),
         idis=found.idis,
         tried=found.tried,
-        others={name: rate_document(rate) for name, rate in found.others},
-        alone={name: rate_document(rate) for name, rate in found.alone},
+        others={other.name: rate_document(other.dm_rs) for other in found.others},
+        alone={name: rate_document(rate) for name, rate in found.alone.items()},
         is_constant=found.is_constant,
     )
 
 
 def _comparison(each: Comparison) -> NumberComparison:
-    """As it was judged; the accuracy of amounts as the error that it is 1 less."""
-    is_error = each.what == ACCURACY
     return NumberComparison(
-        what=ERROR if is_error else each.what,
+        what=each.what,
         by=each.by,
-        control=_spread(each.control, is_error=is_error),
-        repaired=_spread(each.repaired, is_error=is_error),
-        low=-each.high if is_error else each.low,
-        high=-each.low if is_error else each.high,
+        control=_spread(each.control),
+        repaired=_spread(each.repaired),
+        low=each.low,
+        high=each.high,
         is_judged=each.is_judged,
     )
 
 
-def _spread(each: Spread, *, is_error: bool) -> NumberSpread:
-    if is_error:
-        return NumberSpread(mean=1 - each.mean, least=1 - each.most, most=1 - each.least)
+def _spread(each: Spread) -> NumberSpread:
     return NumberSpread(mean=each.mean, least=each.least, most=each.most)

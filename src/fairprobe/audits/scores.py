@@ -44,7 +44,7 @@ from fairprobe.metrics.scores import (
 from fairprobe.models import Model, ScoreModel, Tolerance, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.present.notebook import score_figure
-from fairprobe.repairs.amounts import AmountProof
+from fairprobe.repairs.proof import Proof
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget, Method
 from fairprobe.search.catalogue import METHODS
@@ -70,7 +70,7 @@ class ScoreAudit(PeopleAudit[ScoresDocument]):
     largest_found: float | None
     groups: tuple[ScoredGroups, ...]
     quality: AmountQuality | None
-    repair: AmountProof | None = None
+    repair: Proof | None = None
 
     @property
     def own_network(self) -> TorchModel | None:

@@ -42,7 +42,6 @@ from fairprobe.metrics.plausible import Plausible, plausible
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
-from fairprobe.repairs.amounts import AmountProof
 from fairprobe.repairs.proof import Proof
 from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
 from fairprobe.schema.domain import Outside
@@ -87,7 +86,7 @@ class PeopleAudit(AuditResult[AnyRun]):
     # Findings that the user's own program did not confirm; None if the search used it itself.
     refuted: int | None = None
     interpretation: NeuronBias | None = None
-    repair: Proof | AmountProof | None = None
+    repair: Proof | None = None
     written: WrittenModel | None = None
 
     @property

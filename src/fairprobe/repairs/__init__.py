@@ -1,5 +1,5 @@
 """Repairs: each turns a network and its data into a network that treats people more alike, or any
-model into one that answers through it; `prove` and `prove_post_hoc` show what they did.
+model into one that answers through it; `prove` shows what they did.
 """
 
 from fairprobe.repairs.abstain import Abstain
@@ -33,9 +33,9 @@ from fairprobe.repairs.estimators import (
     RetrainClassifier,
 )
 from fairprobe.repairs.iifr import IIFR
+from fairprobe.repairs.measured import Measured
 from fairprobe.repairs.posthoc import PostHoc
-from fairprobe.repairs.posthoc_proof import prove_post_hoc
-from fairprobe.repairs.proof import Measured, Proof, prove
+from fairprobe.repairs.proof import Proof, prove
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.repairs.thresholds import Thresholds
 from fairprobe.repairs.wrappers import (
@@ -82,7 +82,6 @@ __all__ = [
     "laftr",
     "post_hoc_named",
     "prove",
-    "prove_post_hoc",
     "repair_named",
     "repair_names",
     "repaired_function",

@@ -1,37 +1,38 @@
-"""The repair beside its control, seed by seed: what each network answers, and how shares and other
-numbers of the two differ beyond the noise of seeds and people.
+"""Compare a repair with its control, seed by seed: what each model answers, and by how much shares
+and other numbers of the two differ beyond the noise of seeds and people.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import permutations
+from math import sqrt
 
 import numpy as np
+from scipy.stats import t as student
 
 from fairprobe.arrays import Floats, Ints, Mask
+from fairprobe.repairs.subgroups import SMALLEST
+from fairprobe.results import Number, Result
 from fairprobe.statistics.paired import Difference, paired_difference
 
 MIN_HELP = 0.1  # of the people whom the control discriminates against
-HELD_OUT, PLAUSIBLE, POSSIBLE, ACCURACY = (
-    "people held out",
-    "plausible people",
-    "possible people",
-    "accuracy",
-)
+HELD_OUT, PLAUSIBLE, POSSIBLE = "people held out", "plausible people", "possible people"
+ACCURACY, ERROR = "accuracy", "error"
+TRAINED_AGAIN, GIVEN = "the network trained again", "the given model"
 
 
 @dataclass(frozen=True)
 class Answers:
-    """What one network says. `labels` (N,): the classes of the people held out; `affected`,
-    `plausible`, `alone`, `others`: who is discriminated against, of those who have a counterpart.
-    Of amounts, `errors` (N,)
-    are in the place of labels: how far off the answers are, 1 being the mean error of somebody who
-    always says the mean.
+    """Describe what one model answers. `labels` (N,): the classes of the people held out;
+    `affected`, `plausible`, `alone`, `others`: who is discriminated against, of those who have a
+    counterpart. For amounts, `errors` (N,) replaces labels: the absolute error in units of the mean
+    error of always answering the mean.
     """
 
     labels: Ints
-    affected: Mask | Floats
+    affected: Mask
     errors: Floats | None = None
     plausible: Mask | None = None
     possible: float = 0.0  # DM-RS
@@ -42,48 +43,50 @@ class Answers:
     is_constant: bool = False
 
     def right(self, truth: Ints) -> Mask | Floats:
-        """(N,) whether each answer is the truth; of amounts 1 less the error."""
+        """(N,) whether each answer is the truth; for amounts 1 less the error."""
         return self.labels == truth if self.errors is None else 1 - self.errors
 
     @property
-    def said(self) -> Ints | Floats:
-        """(N,) what a group of people may fare worse by: classes, or errors of amounts."""
+    def outcomes(self) -> Ints | Floats:
+        """(N,) what groups of people are compared by: classes, or errors of amounts."""
         return self.labels if self.errors is None else self.errors
 
     @property
     def points(self) -> str:
-        """What accuracy is counted in, in a sentence."""
+        """Name the unit of accuracy in a sentence."""
         if self.errors is None:
             return "points of accuracy"
         return "points of error (100 points: that of always answering the mean)"
 
-    @property
-    def worse(self) -> str:
-        """The same of one network beside another."""
-        return "points less accurate" if self.errors is None else f"{self.points} worse"
-
 
 @dataclass(frozen=True)
 class Trial:
-    """One seed: the network trained again without a repair, and the repaired one."""
+    """Hold the answers of one seed: of the control (the network trained again without a repair, or
+    the given model) and of the repaired model.
+    """
 
     seed: int
     control: Answers
     repaired: Answers
 
 
-@dataclass(frozen=True)
-class Spread:
-    """A share's mean over the seeds, and its smallest and largest value."""
+class Spread(Result, frozen=True, kw_only=True):
+    """A number's mean over the seeds, and its smallest and largest value."""
 
-    mean: float
-    least: float
-    most: float
+    mean: Number
+    least: Number
+    most: Number
+
+    @classmethod
+    def of(cls, numbers: Floats) -> Spread:
+        """Summarize one number for each seed."""
+        return cls(
+            mean=float(numbers.mean()), least=float(numbers.min()), most=float(numbers.max())
+        )
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The repair beside its control. `by` is the attribute whose change is answered differently
+class Comparison(Result, frozen=True, kw_only=True):
+    """The repair compared with its control. `by` is the attribute whose change changes the answer
     ("" for accuracy). `low` to `high`: two one-sided bounds of how much lower the repaired share is
     than the control's. `is_judged`: whether the verdict depends on it.
     """
@@ -92,33 +95,33 @@ class Comparison:
     by: str
     control: Spread
     repaired: Spread
-    low: float
-    high: float
-    is_judged: bool
+    low: Number
+    high: Number
+    is_judged: bool = True
 
 
-class Pairs:
-    """One share, of the control and of the repaired network, for every seed: (K, N) each."""
+class PairedShares:
+    """Hold one share, of the control and of the repaired model, for every seed: (K, N) each."""
 
     def __init__(
         self,
         what: str,
         by: str,
         trials: Sequence[Trial],
-        read: Callable[[Answers], Mask | Floats],
-        than: str = "the network trained again",
+        read: Callable[[Answers], Ints | Mask | Floats],
+        than: str = TRAINED_AGAIN,
     ) -> None:
         self.what, self.by, self.than = what, by, than
         self.control = np.array([read(trial.control) for trial in trials], dtype=float)
         self.repaired = np.array([read(trial.repaired) for trial in trials], dtype=float)
 
     def lower(self, margin: float) -> Difference:
-        """How much lower the repaired share is than the control's less a margin."""
+        """Measure how much lower the repaired share is than the control's less a margin."""
         return paired_difference((1 - margin) * self.control - self.repaired)
 
     def is_worse(self, factor: float, confidence: float) -> bool:
-        """Whether more people are affected than with the control, beyond noise and by more than
-        the factor.
+        """Return True if more people are affected than with the control, beyond noise and by more
+        than the factor.
         """
         return (
             self.repaired.mean() > factor * self.control.mean()
@@ -126,7 +129,7 @@ class Pairs:
         )
 
     def worse(self, factor: float, confidence: float) -> list[str]:
-        """What is said if it is worse."""
+        """Object if it is worse."""
         if not self.is_worse(factor, confidence):
             return []
         return [
@@ -135,7 +138,7 @@ class Pairs:
         ]
 
     def help(self, factor: float, confidence: float) -> tuple[list[str], list[str]]:
-        """What refuses the repair, and what is left undecided."""
+        """Return the reasons that refuse the repair, and the doubts that leave it undecided."""
         who = f"{self.what} are discriminated against by {self.by}"
         change = self.lower(MIN_HELP)
         if self.is_worse(factor, confidence):
@@ -161,35 +164,33 @@ class Pairs:
             f" {percent(self.control.mean())} with {self.than}"
         )
 
-    def comparison(self, confidence: float) -> Comparison:
+    def comparison(self, confidence: float, *, is_judged: bool = True) -> Comparison:
         lower = self.lower(0.0)
         return Comparison(
             what=self.what,
             by=self.by,
-            control=_spread(self.control.mean(axis=1)),
-            repaired=_spread(self.repaired.mean(axis=1)),
+            control=Spread.of(self.control.mean(axis=1)),
+            repaired=Spread.of(self.repaired.mean(axis=1)),
             low=max(-1.0, lower.low(confidence)),
             high=min(1.0, lower.high(confidence)),
-            is_judged=True,
+            is_judged=is_judged,
         )
 
 
 def populations(
-    trials: Sequence[Trial],
-    names: str,
-    than: str = "the network trained again",
-) -> list[Pairs]:
-    """Who is to be helped: people held out, and plausible people where there are any. A network
-    that gives everybody the same answer helps nobody: it counts like its control.
+    trials: Sequence[Trial], names: str, than: str = TRAINED_AGAIN
+) -> list[PairedShares]:
+    """List the people to be helped: people held out, and plausible people where there are any. A
+    network that gives everybody the same answer helps nobody: it counts like its control.
     """
     living = [
         trial if not trial.repaired.is_constant else replace(trial, repaired=trial.control)
         for trial in trials
     ]
-    found = [Pairs(HELD_OUT, names, living, lambda answers: answers.affected, than)]
-    if all(each.control.plausible is not None for each in living):
-        found.append(Pairs(PLAUSIBLE, names, living, _plausible, than))
-    return [each for each in found if each.control.size]
+    found = [PairedShares(HELD_OUT, names, living, lambda answers: answers.affected, than)]
+    if all(trial.control.plausible is not None for trial in living):
+        found.append(PairedShares(PLAUSIBLE, names, living, _plausible, than))
+    return [shares for shares in found if shares.control.size]
 
 
 def _plausible(answers: Answers) -> Mask:
@@ -197,57 +198,124 @@ def _plausible(answers: Answers) -> Mask:
     return answers.plausible
 
 
-def alone(trials: Sequence[Trial], than: str = "the network trained again") -> list[Pairs]:
-    """People held out by each of several sensitive attributes; none where there is only one."""
+def alone(trials: Sequence[Trial], than: str = TRAINED_AGAIN) -> list[PairedShares]:
+    """List people held out by each of several sensitive attributes; none if there is only one."""
 
     def read(name: str) -> Callable[[Answers], Mask]:
         return lambda answers: answers.alone[name]
 
     found = [
-        Pairs(HELD_OUT, f"{name} alone", trials, read(name), than)
+        PairedShares(HELD_OUT, f"{name} alone", trials, read(name), than)
         for name in trials[0].control.alone
     ]
-    return [each for each in found if each.control.size]
+    return [shares for shares in found if shares.control.size]
 
 
-def others(trials: Sequence[Trial]) -> list[Pairs]:
-    """Plausible people by each of the other protected attributes."""
+def others(trials: Sequence[Trial], than: str = TRAINED_AGAIN) -> list[PairedShares]:
+    """List plausible people by each of the other protected attributes."""
 
     def read(name: str) -> Callable[[Answers], Mask]:
         return lambda answers: answers.others[name]
 
     crowd = POSSIBLE if trials[0].control.plausible is None else PLAUSIBLE
-    return [Pairs(crowd, name, trials, read(name)) for name in trials[0].control.others]
+    names = trials[0].control.others
+    return [PairedShares(crowd, name, trials, read(name), than) for name in names]
 
 
-def numbers(
+def compare_numbers(
     what: str,
     names: str,
     trials: Sequence[Trial],
     read: Callable[[Answers], float],
     confidence: float,
+    *,
+    is_judged: bool = False,
 ) -> Comparison:
-    """A number that each network has, which is shown and not judged."""
-    control, repaired = (
-        np.array([read(side) for side in sides])
-        for sides in zip(*((trial.control, trial.repaired) for trial in trials), strict=True)
-    )
+    """Compare one number of each network."""
+    control = np.array([read(trial.control) for trial in trials])
+    repaired = np.array([read(trial.repaired) for trial in trials])
     lower = paired_difference((control - repaired)[:, None])
     return Comparison(
         what=what,
         by=names,
-        control=_spread(control),
-        repaired=_spread(repaired),
+        control=Spread.of(control),
+        repaired=Spread.of(repaired),
         low=max(-1.0, lower.low(confidence)),
         high=min(1.0, lower.high(confidence)),
-        is_judged=False,
+        is_judged=is_judged,
     )
 
 
-def _spread(shares: Floats) -> Spread:
-    return Spread(float(shares.mean()), float(shares.min()), float(shares.max()))
+@dataclass(frozen=True)
+class GroupGap:
+    """Compare groups before and after a repair for groups: `what` it equalizes, the `group` of each
+    person (N,) who counts, -1 where it is unknown, and who of them gets the favorable answer.
+
+    The gap is the largest difference of any two groups with at least `SMALLEST` people held out,
+    |r_a − r_b|. Its bounds are those of all signed differences r_a − r_b, each with Welch's noise
+    of independent groups and Bonferroni's correction for their number: what is shown of all of them
+    holds for the largest.
+    """
+
+    what: str
+    by: str
+    group: Ints
+    given: Mask
+    repaired: Mask
+
+    def gaps(self) -> tuple[float, float]:
+        """Return the largest difference between two groups, before and after."""
+        before, after = (
+            [answers[self.group == group].mean() for group in self.able]
+            for answers in (self.given, self.repaired)
+        )
+        return float(max(before) - min(before)), float(max(after) - min(after))
+
+    def lowered(self, margin: float, confidence: float) -> tuple[float, float]:
+        """Return two one-sided bounds of how much smaller the largest difference is than before,
+        less a margin.
+        """
+        pairs = list(permutations(self.able, 2))
+        before = max(pairs, key=self._given_difference)
+        sure = 1 - (1 - confidence) / len(pairs)  # the pair before was chosen by these people
+        changes = [self._contrast(before, pair, 1 - margin) for pair in pairs]
+        halves = [float(student.ppf(sure, freedom)) * sqrt(v) for _, v, freedom in changes]
+        low = min(mean - half for (mean, *_), half in zip(changes, halves, strict=True))
+        high = min(mean + half for (mean, *_), half in zip(changes, halves, strict=True))
+        return low, high
+
+    @property
+    def able(self) -> list[int]:
+        """The groups with enough people."""
+        groups, counts = np.unique(self.group[self.group >= 0], return_counts=True)
+        return [int(group) for group in groups[counts >= SMALLEST]]
+
+    def _given_difference(self, pair: tuple[int, int]) -> float:
+        first, second = (self.given[self.group == group].mean() for group in pair)
+        return float(first - second)
+
+    def _contrast(
+        self, before: tuple[int, int], after: tuple[int, int], factor: float
+    ) -> tuple[float, float, float]:
+        """Return mean, variance and degrees of freedom of factor · (difference before) −
+        (difference after). What a person adds before and after is one number, so both are paired.
+        """
+        mean = variance = spread = 0.0
+        for group in {*before, *after}:
+            inside = self.group == group
+            sign_before = (group == before[0]) - (group == before[1])
+            sign_after = (group == after[0]) - (group == after[1])
+            added: Floats = (
+                factor * sign_before * self.given[inside] - sign_after * self.repaired[inside]
+            )
+            part = added.var(ddof=1) / len(added)
+            mean += float(added.mean())
+            variance += float(part)
+            spread += float(part) ** 2 / (len(added) - 1)
+        freedom = variance**2 / spread if spread > 0 else float(len(self.group))
+        return mean, variance, freedom
 
 
 def percent(share: float) -> str:
-    """A share in a sentence."""
+    """Write a share for a sentence."""
     return f"{100 * share:.3g} %"

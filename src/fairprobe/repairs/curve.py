@@ -1,4 +1,4 @@
-"""The trade-off of a repair: settings of its dial, measured on validation people, and which of them
+"""The trade-off of a repair: settings of its dial, measured on validation people, and the one that
 is chosen.
 """
 
@@ -6,16 +6,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from fairprobe.errors import SettingError
 from fairprobe.metrics import IFR, Estimate, Rate, dm_rs
 from fairprobe.models import TorchModel, one_thread
-from fairprobe.networks import is_constant
 from fairprobe.repairs.base import Repair
-from fairprobe.repairs.measured import Rates
+from fairprobe.repairs.panel import Panel
 from fairprobe.repairs.series import Trainer
 from fairprobe.repairs.verdict import ROUNDING
 
@@ -25,54 +24,41 @@ HALF = 0.5  # of the way from no repair to the fairest setting
 Choose: TypeAlias = Literal["accuracy", "fairness"] | int  # or the number of a point, from 1 on
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Point:
     """A setting of the repair's dial, measured on the validation people. Settings may be chosen by
-    these, not by the test people.
+    these, not by the test people. `is_best`: no other point is as good in both accuracy and
+    fairness and better in one. Of amounts: `error`, the mean `change` in standard deviations of the
+    given model's answers, and the people `affected`.
     """
 
     setting: float
-    accuracy: Rate
-    ifr_b: IFR
-    ifr_p: IFR
     dm_rs: Rate
-    dp: Estimate
     is_constant: bool
-    is_best: bool  # no other point is as good in both accuracy and IFR_p and better in one
-    is_chosen: bool
+    is_best: bool = False
+    is_chosen: bool = False
+    accuracy: Rate | None = None
+    ifr_b: IFR | None = None
+    ifr_p: IFR | None = None
+    dp: Estimate | None = None
     proved: float | None = None  # the share of possible people, where it decides
+    error: float | None = None
+    change: float | None = None
+    affected: Rate | None = None
 
     @property
     def quality(self) -> float:
-        return self.accuracy.estimate
+        """The accuracy, or 1 less the error."""
+        return 1 - (self.error or 0.0) if self.accuracy is None else self.accuracy.estimate
 
     @property
-    def alike(self) -> float:
-        return self.ifr_p.estimate or 0.0
-
-
-class AnyPoint(Protocol):
-    """What a choice needs to know of a point, of classes or of amounts."""
-
-    @property
-    def setting(self) -> float: ...
-    @property
-    def quality(self) -> float: ...
-    @property
-    def alike(self) -> float: ...
-    @property
-    def dm_rs(self) -> Rate: ...
-    @property
-    def is_constant(self) -> bool: ...
-    @property
-    def proved(self) -> float | None: ...
-
-
-P = TypeVar("P", bound=AnyPoint)
+    def fairness(self) -> float:
+        """IFR_p, or minus the mean change."""
+        return -(self.change or 0.0) if self.ifr_p is None else self.ifr_p.estimate or 0.0
 
 
 def check_choice(choose: Choose | bool, repair: Repair) -> None:
-    """Refuse a choice that no point of the trade-off can meet."""
+    """Raise SettingError for a choice that no point of the trade-off can meet."""
     if isinstance(choose, bool) or choose in ("accuracy", "fairness"):
         return
     points = sorted(repair.dial_grid())
@@ -91,75 +77,62 @@ def tradeoff(
     max_accuracy_drop: float | None,
     choose: Choose = "fairness",
     proved: Callable[[TorchModel], float | None] | None = None,
-    rates: Rates | None = None,
 ) -> tuple[tuple[Point, ...], Repair, TorchModel]:
-    """Every setting of the dial with the first seed; the repair that is chosen by the validation
-    people, or its own setting without `max_accuracy_drop`; and its network. `proved` measures the
-    share of possible people who are proved to be treated alike, which then decides.
+    """Train every setting of the dial with the first seed. Return the points, the repair that is
+    chosen by the validation people (its own setting without `max_accuracy_drop`), and its network.
+    `proved` measures the share of possible people who are proved to be treated alike, which then
+    decides.
     """
-    networks = networks_of(trainer, repair)
+    networks = {
+        setting: trainer.repaired(
+            repair.at(setting), trainer.seed, f"Repairing, {repair.dial} {setting:.3g}"
+        )
+        for setting in repair.dial_grid()
+    }
+    panel = Panel(trainer.data, trainer.seed, None, target=trainer.target)
+    rows = trainer.pinned.split().validation
     points = [
-        _point(
-            trainer, setting, network, None if proved is None else proved(network), rates or Rates()
+        replace(
+            measured_point(panel, setting, network),
+            proved=None if proved is None else proved(network),
         )
         for setting, network in sorted(networks.items())
     ]
     chosen = repair.dial_at
-    if max_accuracy_drop is not None:
-        data, rows = trainer.data, trainer.pinned.split().validation
-        known = float((trainer.given.labels(data.x[rows]) == data.y[rows]).mean())
-        chosen = chosen_setting(points, known - max_accuracy_drop, own=chosen, choose=choose)
+    if isinstance(choose, int) and max_accuracy_drop is not None:
+        chosen = points[choose - 1].setting
+    elif not isinstance(choose, int) and max_accuracy_drop is not None:
+        least = panel.accuracy(trainer.given, rows) - max_accuracy_drop
+        chosen = best_setting(points, least, default=chosen, choose=choose)
     return marked(points, chosen), repair.at(chosen), networks[chosen]
 
 
-def networks_of(trainer: Trainer, repair: Repair) -> dict[float, TorchModel]:
-    """The network of every setting of the dial, with the first seed."""
-    return {
-        each: trainer.repaired(
-            repair.at(each), trainer.seed, f"Repairing, {repair.dial} {each:.3g}"
-        )
-        for each in repair.dial_grid()
-    }
-
-
-def chosen_setting(
-    points: Sequence[AnyPoint], least_accuracy: float, *, own: float, choose: Choose
-) -> float:
-    """The setting of the point that is named by its number, or that is best."""
-    if isinstance(choose, int):
-        return points[choose - 1].setting
-    return best_setting(points, least_accuracy, own=own, choose=choose)
-
-
-def _point(
-    trainer: Trainer, setting: float, network: TorchModel, proved: float | None, rates: Rates
-) -> Point:
-    data, rows = trainer.data, trainer.pinned.split().validation
+def measured_point(panel: Panel, setting: float, network: TorchModel) -> Point:
+    """Measure a network on the validation people."""
+    data, seed = panel.data, panel.seed
+    model, rows = panel.target.adapted(network), data.split(seed).validation
     with one_thread():
-        people = rates.fairness(data, network, rows, trainer.seed)
-        rng = np.random.default_rng([trainer.seed, 0])
-        common = dm_rs(data.domain, network, rng=rng, samples=POINT_SAMPLES)
-    return Point(
-        setting=setting,
-        accuracy=people.accuracy,
-        ifr_b=people.individual.b,
-        ifr_p=people.individual.p,
-        dm_rs=common,
-        dp=people.groups[-1].dp if people.groups else Estimate(None, None, None, people.rows),
-        is_constant=is_constant(network, data.x[rows]),
-        proved=proved,
-        is_best=False,
-        is_chosen=False,
-    )
+        return Point(
+            **panel.target.measure_point(data, seed, model, rows),
+            setting=setting,
+            dm_rs=dm_rs(
+                data.domain, model, rng=np.random.default_rng([seed, 0]), samples=POINT_SAMPLES
+            ),
+            is_constant=panel.target.is_constant(model, data.x[rows]),
+        )
 
 
 def best_setting(
-    points: Sequence[AnyPoint], least_accuracy: float, *, own: float, choose: Choose = "fairness"
+    points: Sequence[Point],
+    least_accuracy: float,
+    *,
+    default: float,
+    choose: Literal["accuracy", "fairness"] = "fairness",
 ) -> float:
-    """Of the settings that are accurate enough, 0 (no repair) left out, that with the highest
-    IFR_p; or for "accuracy" the most accurate one that goes at least `HALF` of the way there from
-    no repair. The repair's own if there is none. Where the proved share was measured, the most
-    accurate setting that is proved for `PROVED_ENOUGH`, or the one with the largest share.
+    """Return the setting with the highest IFR_p, of those that are accurate enough, 0 (no repair)
+    left out; for "accuracy" the most accurate one that goes at least `HALF` of the way there from
+    no repair; `default` if there is none. Where the proved share was measured, the most accurate
+    setting that is proved for `PROVED_ENOUGH`, or the one with the largest share.
     """
     least = least_accuracy - ROUNDING
     able = [
@@ -168,34 +141,33 @@ def best_setting(
         if point.setting > 0 and not point.is_constant and point.quality >= least
     ]
     if not able:
-        return own
+        return default
     if any(point.proved is not None for point in able):
         proved = [point for point in able if (point.proved or 0.0) >= PROVED_ENOUGH]
         if proved:
             return max(proved, key=lambda point: point.quality).setting
         return max(able, key=lambda point: point.proved or 0.0).setting
-    fairest = max(able, key=lambda point: (point.alike, -point.dm_rs.estimate))
+    fairest = max(able, key=lambda point: (point.fairness, -point.dm_rs.estimate))
     if choose == "fairness":
         return fairest.setting
-    start = min((point.alike for point in points if point.setting == 0), default=0.0)
-    halfway = start + HALF * (fairest.alike - start)
-    enough = [point for point in able if point.alike >= halfway - ROUNDING]
-    return max(enough, key=lambda point: (point.quality, point.alike)).setting
+    start = min((point.fairness for point in points if point.setting == 0), default=0.0)
+    halfway = start + HALF * (fairest.fairness - start)
+    enough = [point for point in able if point.fairness >= halfway - ROUNDING]
+    return max(enough, key=lambda point: (point.quality, point.fairness)).setting
 
 
-def marked(points: Sequence[P], chosen: float) -> tuple[P, ...]:
-    """The points with the chosen one and the best trade-offs marked. A network that gives everybody
-    the same answer is never one of them.
+def marked(points: Sequence[Point], chosen: float) -> tuple[Point, ...]:
+    """Mark the chosen point and the best trade-offs. A network that gives everybody the same answer
+    is never one of them.
     """
     living = [point for point in points if not point.is_constant]
     best = {point.setting for point in living if not any(_beats(other, point) for other in living)}
+    return tuple(
+        replace(point, is_best=point.setting in best, is_chosen=point.setting == chosen)
+        for point in points
+    )
 
-    def mark(point: Any) -> Any:
-        return replace(point, is_best=point.setting in best, is_chosen=point.setting == chosen)
 
-    return tuple(mark(point) for point in points)
-
-
-def _beats(one: AnyPoint, other: AnyPoint) -> bool:
-    ours, theirs = ((point.quality, point.alike) for point in (one, other))
+def _beats(point: Point, other: Point) -> bool:
+    ours, theirs = (point.quality, point.fairness), (other.quality, other.fairness)
     return ours != theirs and ours[0] >= theirs[0] and ours[1] >= theirs[1]

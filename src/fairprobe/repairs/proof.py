@@ -1,6 +1,6 @@
-"""The proof of a repair: the network is repaired with several seeds, each beside a control with the
-same seed; a rule decides (`verdict`); and what is delivered is measured before and after, with the
-same search, beside more controls.
+"""Prove a repair: the network is repaired with several seeds, each compared with a control of the
+same seed; a rule decides (`verdict`); and the delivered network is measured before and after, with
+the same search, next to more controls.
 
 The controls without which a repair means nothing:
 
@@ -10,60 +10,72 @@ The controls without which a repair means nothing:
     random points   trained again with as many possible people, labeled by the network: what more
                     data alone changes
 
-All seeds share one split: the people held out are those of the given network. A seed decides on the
-initial weights, the order of the batches and what a repair draws.
+A post-hoc repair trains nothing: the control is the given model, and there are no seeds and no
+trade-off. Models of classes and of amounts are two targets of the same proof (`panel`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from fairprobe.arrays import Ints
+from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents.table import TAU
-from fairprobe.errors import SettingError
+from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.judgement import judge
 from fairprobe.metrics import Rate
 from fairprobe.metrics.individual import Pairs
-from fairprobe.models import Model, TorchModel
+from fairprobe.models import Model, ScoreModel, TorchModel
+from fairprobe.repairs.abstain import HANDED_OVER, Abstain, Abstaining
+from fairprobe.repairs.average import Average
 from fairprobe.repairs.base import ATTEMPTS, Repair, network_of
-from fairprobe.repairs.comparisons import Trial
+from fairprobe.repairs.comparisons import Answers, GroupGap, Trial
 from fairprobe.repairs.curve import Choose, Point, check_choice, tradeoff
-from fairprobe.repairs.measured import Measured, OtherAttribute, Rates, Workshop
-from fairprobe.repairs.posthoc import PostHoc
-from fairprobe.repairs.series import (
-    BLIND,
+from fairprobe.repairs.measured import Measured, Workshop
+from fairprobe.repairs.panel import (
     PEOPLE,
-    RANDOM,
-    RETRAINED,
+    Amounts,
+    Classes,
     OnStage,
     Panel,
-    Series,
-    Trainer,
-    maker_of,
+    Target,
+    fit_people,
 )
-from fairprobe.repairs.subgroups import SubgroupChange
-from fairprobe.repairs.verdict import FEWEST, LOOKS, Decision, Limits, Outcome
+from fairprobe.repairs.posthoc import PostHoc
+from fairprobe.repairs.series import BLIND, RANDOM, RETRAINED, Series, Trainer
+from fairprobe.repairs.subgroups import SubgroupChange, changes, subgroups
+from fairprobe.repairs.thresholds import Thresholds, groups_of
+from fairprobe.repairs.verdict import (
+    LOOKS,
+    MIN_SEEDS,
+    Decision,
+    Limits,
+    Outcome,
+    decide_post_hoc,
+)
 from fairprobe.search import Budget
-
-__all__ = ["Measured", "OtherAttribute", "Proof", "prove"]
 
 BUDGET = Budget(seeds=200, local_iterations=200)
 SAMPLES = 50_000  # possible people for each rate
 AUTO = "auto"
+CRITERIA = {
+    "demographic_parity": "difference in the share selected",
+    "equal_opportunity": "difference in the share selected of those who deserve it",
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proof:
-    """What a repair did. `before`, `after` and `controls` ("blind", "retrained", "random points")
-    are single networks: the given one, the delivered one, and those trained with the same seed.
-    `trials` are all seeds, `decision` what they say, `groups` what happened to groups of people.
-    `handed_over`: of an abstaining wrapper, the share of the people held out that a human decides
-    about: of all of them (""), and of those with each sensitive value.
+    """Describe what a repair did. `before`, `after` and `controls` ("blind", "retrained", "random
+    points") are single models: the given one, the delivered one, and those trained with the same
+    seed. `trials` are all seeds, `decision` is the verdict over them, `groups` are the changes for
+    groups of people. `handed_over`: of an abstaining wrapper, the share of the people held out that
+    a human decides about: of all of them (""), and of those with each sensitive value.
     """
 
     repair: Repair | PostHoc
@@ -88,7 +100,7 @@ class Proof:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """What speaks against it, in sentences."""
+        """The reasons against it, in sentences."""
         return self.decision.reasons
 
     @property
@@ -99,7 +111,7 @@ class Proof:
 def prove(
     model: Model,
     data: Dataset,
-    repair: Repair,
+    repair: Repair | PostHoc,
     *,
     seed: int = 0,
     max_accuracy_drop: float = 0.02,
@@ -120,7 +132,7 @@ def prove(
     kept: Path | None = None,
     proved: Callable[[TorchModel], float | None] | None = None,
 ) -> Proof:
-    """Repair the network and measure what that did. `seed` is that of the split the network was
+    """Repair the model and measure what that did. `seed` is that of the split the network was
     trained with. Trained networks are kept in the folder `kept`, and taken from it.
 
     `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination
@@ -131,56 +143,182 @@ def prove(
     looks among `people`; its method is Probe, unless another one is named, with its `settings`.
     `tau` and `pairs` are those of the individual fairness rates, as in `audit`. Pairs of networks
     are trained with more and more seeds, at most `max_seeds`, until the decision is clear.
+
+    A model that answers with amounts carries its tolerance and scale (`ScoreModel.within`);
+    `max_accuracy_drop` is then how far the mean error may rise, as a share of the error of always
+    answering the mean.
     """
-    check_limits(max_accuracy_drop, max_harm, seed, samples, max_seeds)
-    check_choice(choose, repair)
+    limits = Limits(max_accuracy_drop=max_accuracy_drop, max_harm=max_harm)
+    _check_settings(limits, seed, samples, max_seeds)
+    target = _target(model, data, repair, tau, pairs)
+    repaired = repair(model, data, seed=seed) if isinstance(repair, PostHoc) else None
     report = progress or (lambda *_: None)
-    maker = maker_of(data, seed, report) if people == "plausible" else None
-    if method == AUTO:
-        method = "probe"
-    trainer = Trainer(network_of(model), data, seed, report, kept)
-    panel = Panel(data, seed, maker, min(samples, PEOPLE), repair.group_goals)
-    rates = Rates(tau, pairs)
-    workshop = Workshop(panel, report, method, variant, budget, samples, settings or {}, rates)
-    before = workshop.measured("before", trainer.given)
-    drop = None if choose is False else max_accuracy_drop
-    goal = "fairness" if isinstance(choose, bool) else choose
-    points, chosen, first = (
-        tradeoff(trainer, repair, drop, goal, proved, rates) if curve else ((), repair, None)
-    )
-    limits = Limits(max_accuracy_drop, max_harm)
-    series = Series(trainer, chosen, panel, limits, first)
-    decision, groups, delivered = series.run(max_seeds)
-    networks = {
-        BLIND: trainer.control(chosen, BLIND, delivered.seed),
-        RETRAINED: delivered.control,
-        RANDOM: trainer.control(chosen, RANDOM, delivered.seed),
-    }
+    maker = fit_people(data, seed, report) if people == "plausible" else None
+    goals = () if isinstance(repair, PostHoc) else repair.group_goals
+    panel = Panel(data, seed, maker, min(samples, PEOPLE), goals, target)
+    method = "probe" if method == AUTO else method
+    workshop = Workshop(panel, report, method, variant, budget, samples, settings or {})
+    before = None
+    if isinstance(repair, PostHoc):
+        assert repaired is not None
+        made = _compare_post_hoc(model, repaired, repair, panel, limits, report)
+    else:
+        check_choice(choose, repair)
+        network = model.network if isinstance(model, ScoreModel) else model
+        assert network is not None
+        trainer = Trainer(network_of(network), data, seed, report, kept, target)
+        before = workshop.measured("before", network)  # a mistake in the search ends it here
+        points: tuple[Point, ...] = ()
+        chosen, first = repair, None
+        if curve:
+            drop = None if choose is False else max_accuracy_drop
+            goal: Choose = "fairness" if isinstance(choose, bool) else choose
+            points, chosen, first = tradeoff(trainer, repair, drop, goal, proved)
+        made = _train(trainer, chosen, panel, limits, first, max_seeds) | {"curve": points}
+    test = made.pop("answered", None)
+    networks = made.pop("networks", {})
     return Proof(
-        repair=chosen,
-        model=delivered.repaired,
-        before=before,
-        after=workshop.measured("after", delivered.repaired),
-        controls={name: workshop.measured(name, each) for name, each in networks.items()},
-        curve=points,
-        trials=tuple(series.trials),
-        truth=data.y[trainer.pinned.split().test],
-        delivered=delivered.seed,
-        decision=decision,
-        groups=groups,
+        **made,
+        before=before or workshop.measured("before", model),
+        after=workshop.measured("after", made["model"], test),
+        controls={name: workshop.measured(name, control) for name, control in networks.items()},
+        truth=data.y[panel.test],
         forced=force,
         limits=limits,
     )
 
 
-def check_limits(
-    max_accuracy_drop: float, max_harm: float, seed: int, samples: int, max_seeds: int
-) -> None:
-    """Refuse limits and settings of a proof that make no sense."""
-    if not (0 <= max_accuracy_drop <= 1 and 1 <= max_harm < np.inf):
+def _train(
+    trainer: Trainer,
+    repair: Repair,
+    panel: Panel,
+    limits: Limits,
+    first: TorchModel | None,
+    max_seeds: int,
+) -> dict[str, Any]:
+    """Decide over seeds, and train the controls of the seed that is delivered."""
+    series = Series(trainer, repair, panel, limits, first)
+    decision, groups, delivered = series.run(max_seeds)
+    return {
+        "repair": repair,
+        "model": panel.target.adapted(delivered.repaired),
+        "trials": tuple(series.trials),
+        "delivered": delivered.seed,
+        "decision": decision,
+        "groups": groups,
+        "networks": {
+            BLIND: trainer.control(repair, BLIND, delivered.seed),
+            RETRAINED: delivered.control,
+            RANDOM: trainer.control(repair, RANDOM, delivered.seed),
+        },
+    }
+
+
+def _compare_post_hoc(
+    model: Model,
+    repaired: Model,
+    repair: PostHoc,
+    panel: Panel,
+    limits: Limits,
+    report: OnStage,
+) -> dict[str, Any]:
+    """Decide by the people held out. Those whom an abstaining wrapper hands over are left out of
+    the measurements after the repair.
+    """
+    data, seed, rows = panel.data, panel.seed, panel.test
+    report("Comparing the repair with the model", 0, 2, "the model")
+    given = panel.answers(model)
+    report("Comparing the repair with the model", 1, 2, "the repair")
+    after = panel.answers(repaired)
+    handed: dict[str, Rate] = {}
+    harm: tuple[SubgroupChange, ...] = ()
+    answered = rows
+    if isinstance(repaired, Abstaining):
+        after = _abstained(panel, repaired, after)
+        is_handed = after.labels == HANDED_OVER
+        handed = _shares(data, rows, is_handed)
+        answered = rows[~is_handed] if not is_handed.all() else rows
+    else:
+        harm = changes(
+            data,
+            rows,
+            subgroups(data, rows),
+            given=given.outcomes,
+            control=given.outcomes[None],
+            repaired=after.outcomes[None],
+        )
+    trial = Trial(seed, given, after)
+    decision = decide_post_hoc(
+        trial,
+        data.y[rows],
+        data.domain.sensitive,
+        limits,
+        groups=harm,
+        gap=_gap(repair, data, rows, given, after) if isinstance(repair, Thresholds) else None,
+        handed_over=handed.get(""),
+        max_handed_over=repair.max_handed_over if isinstance(repair, Abstain) else 1.0,
+    )
+    return {
+        "repair": repair,
+        "model": repaired,
+        "curve": (),
+        "trials": (trial,),
+        "delivered": seed,
+        "decision": decision,
+        "groups": harm,
+        "handed_over": handed,
+        "answered": answered,
+    }
+
+
+def _abstained(panel: Panel, model: Abstaining, answers: Answers) -> Answers:
+    """Mark those whom a human decides about with `HANDED_OVER`; they are no ties."""
+    x = panel.data.x[panel.test]
+    labels = model.answers(x)
+    ties = 0.0
+    for people in (x, panel.crowd):
+        verdict = judge(panel.data.domain, model, people)
+        rest = ~model.hands_over(people)
+        ties = max(ties, float(verdict.is_tie[rest].mean()) if rest.any() else 0.0)
+    is_constant = len(np.unique(labels[labels != HANDED_OVER])) < 2
+    return replace(answers, labels=labels, ties=ties, is_constant=is_constant)
+
+
+def _shares(data: Dataset, rows: Ints, is_handed: Mask) -> dict[str, Rate]:
+    """Measure the share that is handed over: of all (""), and of each sensitive value."""
+    groups = groups_of(data, rows)
+    shares = {"": Rate.of(int(is_handed.sum()), len(rows))}
+    for value in range(data.domain.value_count):
+        inside = groups == value
+        if inside.any():
+            name = data.domain.describe_value(value)
+            shares[name] = Rate.of(int(is_handed[inside].sum()), int(inside.sum()))
+    return shares
+
+
+def _gap(repair: Thresholds, data: Dataset, rows: Ints, given: Answers, after: Answers) -> GroupGap:
+    """Compare the groups that the repair is for."""
+    positive = 1 if data.favourable is None else data.favourable
+    among = np.full(len(rows), True)
+    if repair.criterion == "equal_opportunity":
+        among = data.y[rows] == positive
+    return GroupGap(
+        what=CRITERIA[repair.criterion],
+        by=data.domain.sensitive[0],
+        group=groups_of(data, rows[among]),
+        given=given.labels[among] == positive,
+        repaired=after.labels[among] == positive,
+    )
+
+
+# -- checks before anything is trained -------------------------------------------------------------
+
+
+def _check_settings(limits: Limits, seed: int, samples: int, max_seeds: int) -> None:
+    if not (0 <= limits.max_accuracy_drop <= 1 and 1 <= limits.max_harm < np.inf):
         raise SettingError(
             "max_accuracy_drop must be a share from 0 to 1, max_harm a factor of 1 or more; got"
-            f" {max_accuracy_drop} and {max_harm}."
+            f" {limits.max_accuracy_drop} and {limits.max_harm}."
         )
     if not 0 <= seed < 2**63 - ATTEMPTS:
         raise SettingError(
@@ -188,8 +326,58 @@ def check_limits(
         )
     if samples < 1:
         raise SettingError(f"The number of samples must be at least 1; got {samples}.")
-    if max_seeds < FEWEST:
+    if max_seeds < MIN_SEEDS:
         raise SettingError(
-            f"A repair is judged by at least {FEWEST} seeds, because one says nothing about chance;"
-            f" got max_seeds={max_seeds}."
+            f"A repair is judged by at least {MIN_SEEDS} seeds, because one says nothing about"
+            f" chance; got max_seeds={max_seeds}."
+        )
+
+
+def _target(
+    model: Model,
+    data: Dataset,
+    repair: Repair | PostHoc,
+    tau: float | Sequence[float],
+    pairs: Pairs,
+) -> Target:
+    """Choose the target by the model; raise an error for a repair that it does not allow."""
+    if not isinstance(model, ScoreModel):
+        return Classes(tau, pairs)
+    if data.amounts is None:
+        raise DataError(
+            f"The label '{data.label}' is audited as classes, and the model answers with amounts."
+            " Open the table with target='amount'."
+        )
+    if (tau, pairs) != (TAU, "all"):
+        raise SettingError(
+            "tau and pairs are about the individual fairness rates of classes, and"
+            f" '{data.label}' is an amount. Leave them out."
+        )
+    if isinstance(repair, PostHoc) and not isinstance(repair, Average):
+        raise SettingError(
+            f"The repair '{repair.name}' needs classes, and this model answers with amounts."
+            " Repair it with average."
+        )
+    if isinstance(repair, Repair):
+        _check_amounts(model, repair)
+    return Amounts(model.tolerance, model.scale)
+
+
+def _check_amounts(model: ScoreModel, repair: Repair) -> None:
+    """Raise an error for a repair that cannot train a network of amounts."""
+    if model.network is None:
+        why = f" Why it is a black box: {about.why}" if (about := model.about) and about.why else ""
+        raise ModelError(
+            "This repair changes the weights of a network, and the model is a black box. Repair it"
+            f" after the fact: --with average.{why}"
+        )
+    if not repair.takes_amounts:
+        raise SettingError(
+            f"The repair '{repair.name}' needs classes, and this network answers with amounts."
+            " Repair it with counterfactual, iifr or blind."
+        )
+    if repair.group_goals:
+        raise SettingError(
+            f"The goals {' and '.join(repair.group_goals)} are about classes, and this network"
+            " answers with amounts. Leave them out."
         )

@@ -1,7 +1,7 @@
-"""Whether a repair harms some group of people: every value of every attribute (numbers by
-quarters), alone and within each sensitive value.
+"""Find groups of people whom a repair harms: every value of every attribute (numbers by quarters),
+alone and within each sensitive value.
 
-Three shares are compared, each of them bad for the people if it rises:
+These shares are compared, each of them bad for the people if it rises:
 
     refused             do not get the favorable answer
     wrongly refused     do not get it although it is theirs by the truth
@@ -19,14 +19,17 @@ The labels are taken for the truth: where they favor a group, taking that away i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.datasets.base import Dataset
 from fairprobe.metrics.people import parts_of
+from fairprobe.results import Count, Number, Result
+from fairprobe.results import Share as Probability
 from fairprobe.statistics.paired import holm, paired_difference
 
 SMALLEST = 30  # people held out
@@ -45,54 +48,53 @@ class Subgroup:
     rest: Ints
 
 
-@dataclass(frozen=True)
-class SubgroupChange:
+class SubgroupChange(Result, frozen=True, kw_only=True):
     """The share with the given network, the controls and the repaired networks (means over the
     seeds); `rest` is that of all other people with the repaired ones. `p`: Holm's p-value of "no
-    harm".
+    harm"; `is_harm`: at the confidence of the verdict.
     """
 
     name: str
     share: Share
-    people: int
-    given: float
-    control: float
-    repaired: float
-    rest: float
-    p: float
+    people: Count
+    given: Number
+    control: Number
+    repaired: Number
+    rest: Number
+    p: Probability
+    is_harm: bool = False
 
     @property
     def rise(self) -> float:
         """How much higher the share is than with either of the other two."""
         return self.repaired - max(self.given, self.control)
 
-    def is_harm(self, alpha: float) -> bool:
+    def is_harmed(self, alpha: float) -> bool:
+        """Return True if the share rose by more than `SIZE`, beyond noise."""
         return self.p <= alpha and self.rise > SIZE and self.repaired - self.rest > SIZE
 
 
 def subgroups(data: Dataset, rows: Ints) -> list[Subgroup]:
-    """All groups of these people that are large enough, each once."""
+    """List all groups of these people that are large enough, each once."""
     domain, x, truth = data.domain, data.x[rows], data.y[rows]
-    own, known = np.full(len(x), -1), domain.comparable(x)
-    own[known] = domain.own_value(x[known])
+    value, comparable = np.full(len(x), -1), domain.comparable(x)
+    value[comparable] = domain.own_value(x[comparable])
     named: dict[bytes, tuple[str, Mask]] = {}
-    for place, attribute in enumerate(domain.attributes):
-        for text, within in parts_of(attribute, x[:, place]):
+    for column, attribute in enumerate(domain.attributes):
+        for text, within in parts_of(attribute, x[:, column]):
             name = f"{attribute.name} {text}"
             named.setdefault(within.tobytes(), (name, within))
-            for value in range(domain.value_count):
-                both = within & (own == value)
-                crossed = f"{name}, {domain.describe_value(value)}"
+            for number in range(domain.value_count):
+                both = within & (value == number)
+                crossed = f"{name}, {domain.describe_value(number)}"
                 named.setdefault(both.tobytes(), (crossed, both))
-    shares: list[tuple[Share, Mask]] = [("wrong", np.ones(len(rows), dtype=bool))]
+    everybody = np.ones(len(rows), dtype=bool)
+    shares: list[tuple[Share, Mask]] = [("wrong", everybody)]
     if data.amounts is not None:
-        shares = [("error", shares[0][1])]
+        shares = [("error", everybody)]
     elif data.favourable is not None:
-        shares = [
-            ("refused", np.ones(len(rows), dtype=bool)),
-            ("wrongly refused", truth == data.favourable),
-            *shares,
-        ]
+        deserving = truth == data.favourable
+        shares = [("refused", everybody), ("wrongly refused", deserving), *shares]
     return [
         Subgroup(name, share, np.flatnonzero(within & among), np.flatnonzero(~within & among))
         for share, among in shares
@@ -111,9 +113,9 @@ def changes(
     repaired: Ints | Floats,
     worst_control: bool = False,
 ) -> tuple[SubgroupChange, ...]:
-    """What happened to each group, the clearest harm first. `given` (N,), `control` and `repaired`
-    (K, N) are the classes that the held-out people `rows` get, or the errors of amounts. With
-    `worst_control` the control of each group is the one with which it fares worst: a single
+    """Measure what happened to each group, the clearest harm first. `given` (N,), `control` and
+    `repaired` (K, N) are the classes that the held-out people `rows` get, or the errors of amounts.
+    With `worst_control` the control of each group is the one with which it fares worst: a single
     repaired network must lie beyond the spread of the controls.
     """
     truth = data.y[rows]
@@ -128,7 +130,6 @@ def changes(
             return np.asarray(some if is_error else some != right[rows], dtype=np.float64)  # noqa: B023
 
         bad = [bad_of(answers, group.rows) for answers in (given, control, repaired)]
-        rest = float(bad_of(repaired, group.rest).mean())
         if worst_control:
             bad[1] = bad[1][[bad[1].mean(axis=1).argmax()]]
         measured.append(
@@ -139,10 +140,12 @@ def changes(
                 given=float(bad[0].mean()),
                 control=float(bad[1].mean()),
                 repaired=float(bad[2].mean()),
-                rest=rest,
+                rest=float(bad_of(repaired, group.rest).mean()),
                 p=1.0,
             )
         )
-        p.append(max(paired_difference(bad[2] - each).p_above_zero for each in bad[:2]))
-    found = (replace(change, p=float(each)) for change, each in zip(measured, holm(p), strict=True))
-    return tuple(sorted(found, key=lambda change: (change.p, -change.rise)))
+        p.append(max(paired_difference(bad[2] - other).p_above_zero for other in bad[:2]))
+    corrected = (
+        replace(change, p=float(value)) for change, value in zip(measured, holm(p), strict=True)
+    )
+    return tuple(sorted(corrected, key=lambda change: (change.p, -change.rise)))

@@ -1,8 +1,8 @@
-"""The rule by which a repair is accepted, refused or left undecided.
+"""Accept a repair, refuse it, or leave it undecided.
 
 For each seed the network is trained twice from the same initial weights: with the repair, and again
-without it (the control). Both answer the same people. What differs between the two is compared with
-its noise, over seeds and over people (`statistics.paired`):
+without it (the control). Both answer the same people. The difference between the two is compared
+with its noise, over seeds and over people (`statistics.paired`):
 
     helps       at least `MIN_HELP` fewer people are discriminated against than with the control,
                 of those held out and of plausible people; both must be shown
@@ -14,13 +14,19 @@ A harm or a cost counts if it is beyond noise *and* larger than its limit. The r
 each of `LOOKS` seeds; look k has the confidence 1 − 5 %/(k(k+1)), so that all looks together are
 wrong in at most 5 % (`confidence_at_look`). When the seeds end and help is neither shown nor ruled
 out, the answer is "undecided". A network that gives everybody the same answer helps nobody, and one
-whose decisions are ties (`judgement.TIE`) for more than `MOST_TIES` of the people proves nothing.
+whose decisions are ties (`judgement.TIE`) for more than `MAX_TIES` of the people proves nothing.
+
+A post-hoc repair trains nothing, so it has no seeds: the control is the given model itself, the
+only noise is that of the people, and there is one look with 95 % confidence. If the repair is for
+groups, the difference between groups (`GroupGap`) must be `MIN_HELP` smaller instead; how many
+people are discriminated against is shown and not judged. A wrapper that abstains changes no answer
+that it gives; its cost is the share that it hands over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -28,38 +34,44 @@ import numpy as np
 from fairprobe.arrays import Ints
 from fairprobe.repairs.comparisons import (
     ACCURACY,
+    ERROR,
+    GIVEN,
     HELD_OUT,
+    MIN_HELP,
     POSSIBLE,
+    TRAINED_AGAIN,
     Answers,
     Comparison,
-    Pairs,
+    GroupGap,
+    PairedShares,
+    Spread,
     Trial,
     alone,
-    numbers,
+    compare_numbers,
     others,
     percent,
     populations,
 )
-from fairprobe.repairs.subgroups import SubgroupChange
-from fairprobe.statistics.rates import CONFIDENCE, confidence_at_look
+from fairprobe.repairs.subgroups import SMALLEST, SubgroupChange
+from fairprobe.results import Number, Result
+from fairprobe.statistics.rates import CONFIDENCE, Rate, confidence_at_look
 
 LOOKS = (4, 6, 8, 12)  # seeds
-MOST_TIES = 0.01
+MAX_TIES = 0.01
 ROUNDING = 1e-9  # 0.75 - 0.73 is a little more than 0.02
-FEWEST = 2  # seeds, without which nothing is known about seeds
+MIN_SEEDS = 2  # with one, nothing is known about the noise of seeds
 DEAD = "The repaired network gives everybody the same answer; it decides nothing."
 
 Outcome = Literal["accepted", "refused", "undecided"]
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a repair may cost: a share of accuracy, and the factor by which discrimination by
-    another attribute may grow.
+class Limits(Result, frozen=True, kw_only=True):
+    """The limits of a repair: the share of accuracy that it may cost, and the factor by which
+    discrimination by another attribute may grow.
     """
 
-    max_accuracy_drop: float = 0.02
-    max_harm: float = 1.3
+    max_accuracy_drop: Number = 0.02
+    max_harm: Number = 1.3
 
 
 @dataclass(frozen=True)
@@ -78,8 +90,162 @@ class Decision:
         return "refused" if self.reasons else "undecided" if self.doubts else "accepted"
 
 
+@dataclass
+class _Ruling:
+    """Collect reasons, doubts and comparisons."""
+
+    trials: Sequence[Trial]
+    truth: Ints
+    names: str
+    limits: Limits
+    confidence: float
+    than: str = TRAINED_AGAIN
+    reasons: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+
+    def decision(self) -> Decision:
+        return Decision(
+            tuple(self.reasons), tuple(self.doubts), tuple(self.comparisons), self.confidence
+        )
+
+    def judge_ties(self, share: float) -> None:
+        """Refuse a network most of whose leads are within rounding."""
+        if share > MAX_TIES:
+            self.reasons.append(
+                f"The repaired network decides by a lead of at most 0.001 % for {percent(share)} of"
+                f" the people (more than {percent(MAX_TIES)}): such ties are no evidence of"
+                " fairness."
+            )
+
+    def judge_cost(self) -> None:
+        """Compare accuracy, or the error of amounts, which is 1 less the accuracy."""
+        cost = PairedShares(ACCURACY, "", self.trials, lambda a: a.right(self.truth), self.than)
+        answers, shown, drop = self.trials[0].control, cost, cost.lower(0.0)
+        if answers.errors is not None:
+            shown = PairedShares(ERROR, "", self.trials, lambda a: a.outcomes, self.than)
+        self.comparisons.append(shown.comparison(self.confidence))
+        if drop.mean <= self.limits.max_accuracy_drop + ROUNDING:
+            return
+        points = f"{100 * drop.mean:.1f} {answers.points}"
+        allowed = f"{100 * self.limits.max_accuracy_drop:.1f} are allowed"
+        if drop.low(self.confidence) > 0:
+            self.reasons.append(f"The repair costs {points}; {allowed}.")
+        else:
+            self.doubts.append(f"The repair costs about {points}; {allowed}. It may be chance.")
+
+    def judge_share_handed_over(self, handed: Rate, allowed: float) -> None:
+        """Compare the share that a human must decide with the share allowed."""
+        text = (
+            f"{100 * handed.estimate:.1f} % of the people held out are handed to a human;"
+            f" {100 * allowed:.1f} % are allowed."
+        )
+        if handed.low > allowed:
+            self.reasons.append(text)
+        elif handed.estimate > allowed:
+            self.doubts.append(f"About {text} It may be chance.")
+
+    def judge_group_gap(self, groups: GroupGap) -> None:
+        """Compare the difference between groups before and after."""
+        before = after = 0.0
+        bounds = (-1.0, 1.0)
+        if len(groups.able) < 2:
+            self.doubts.append(
+                f"Fewer than two groups by {groups.by} have {SMALLEST} people held out, so nothing"
+                " can be compared."
+            )
+        else:
+            (before, after), bounds = groups.gaps(), groups.lowered(0.0, self.confidence)
+            low, high = groups.lowered(MIN_HELP, self.confidence)
+            gaps = (
+                f"{100 * after:.1f} points between groups by {groups.by} ({groups.what}), instead"
+                f" of {100 * before:.1f} with {self.than}"
+            )
+            if high <= 0:
+                self.reasons.append(
+                    f"The repair helps too little: {gaps}. It must be at least {percent(MIN_HELP)}"
+                    " smaller."
+                )
+            elif low <= 0:
+                self.doubts.append(
+                    f"It is open whether the difference is at least {percent(MIN_HELP)} smaller:"
+                    f" {gaps}."
+                )
+        self.comparisons.append(
+            Comparison(
+                what=groups.what,
+                by=groups.by,
+                control=Spread(mean=before, least=before, most=before),
+                repaired=Spread(mean=after, least=after, most=after),
+                low=max(-1.0, bounds[0]),
+                high=min(1.0, bounds[1]),
+            )
+        )
+
+    def judge_help(self, *, is_judged: bool = True) -> None:
+        """Compare who is discriminated against."""
+        helped = populations(self.trials, self.names, self.than)
+        if is_judged and not helped:
+            self.doubts.append(
+                f"None of the {HELD_OUT} has a counterpart by {self.names}, so nobody can be"
+                " helped."
+            )
+        for population in helped:
+            self.comparisons.append(population.comparison(self.confidence, is_judged=is_judged))
+            if is_judged:
+                reasons, doubts = population.help(self.limits.max_harm, self.confidence)
+                self.reasons += reasons
+                self.doubts += doubts
+
+    def judge_attributes(self, shares: Sequence[PairedShares]) -> None:
+        """Refuse harm by any of several attributes, which share the confidence."""
+        for attribute in shares:
+            sure = 1 - (1 - self.confidence) / len(shares)
+            self.comparisons.append(attribute.comparison(sure))
+            self.reasons += attribute.worse(self.limits.max_harm, sure)
+
+    def judge_goals(self) -> None:
+        """Refuse to widen a gap between groups that is a goal of the repair."""
+        for goal in self.trials[0].control.gaps:
+            gap = compare_numbers(
+                f"gap between groups ({goal})",
+                self.names,
+                self.trials,
+                lambda answers, goal=goal: answers.gaps[goal],  # type: ignore[misc]
+                self.confidence,
+                is_judged=True,
+            )
+            self.comparisons.append(gap)
+            if gap.high < 0 and gap.repaired.mean > self.limits.max_harm * gap.control.mean:
+                self.reasons.append(
+                    f"The repair widens the {gap.what}: {percent(gap.repaired.mean)} instead of"
+                    f" {percent(gap.control.mean)} with {self.than}."
+                )
+
+    def judge_groups(self, groups: Sequence[SubgroupChange]) -> None:
+        """Refuse harm to groups of people; name the group with the largest."""
+        harmed = [group for group in groups if group.is_harmed(1 - self.confidence)]
+        if not harmed:
+            return
+        worst = max(harmed, key=lambda group: group.rise)
+        more = f" {len(harmed) - 1} more comparisons show harm." if len(harmed) > 1 else ""
+        before = f"with the given model it is {percent(worst.given)}"
+        if self.than != GIVEN:
+            before = (
+                f"with the network trained again it is {percent(worst.control)}, with the given one"
+                f" {percent(worst.given)}"
+            )
+        after = (
+            f"the error of {worst.people:,} people held out is {percent(worst.repaired)} of that of"
+            " always answering the mean"
+            if worst.share == "error"
+            else f"{percent(worst.repaired)} of {worst.people:,} people held out are {worst.share}"
+        )
+        self.reasons.append(f"The repair harms people with {worst.name}: {after}; {before}.{more}")
+
+
 def looks(max_seeds: int) -> tuple[int, ...]:
-    """After how many seeds the rule is applied."""
+    """Return the numbers of seeds after which the rule is applied."""
     return (*(n for n in LOOKS if n < max_seeds), max_seeds)
 
 
@@ -92,56 +258,62 @@ def decide(
     look: int = 1,
     groups: Sequence[SubgroupChange] = (),
 ) -> Decision:
-    """The decision after this look; `truth` (N,) are the true classes of the people held out,
-    `groups` what happened to subgroups of them. Pairs whose control gives everybody the same answer
-    say nothing and are left out.
+    """Decide after this look; `truth` (N,) are the true classes of the people held out, `groups`
+    the changes for subgroups of them. Pairs whose control gives everybody the same answer are left
+    out.
     """
-    able = [trial for trial in trials if not trial.control.is_constant]
     names, confidence = " and ".join(sensitive), confidence_at_look(CONFIDENCE, look)
     if all(trial.repaired.is_constant for trial in trials):
         return Decision((DEAD,), (), (), confidence)
-    reasons, doubts, table = [], [], []
-    ties = float(np.mean([trial.repaired.ties for trial in trials]))
-    if ties > MOST_TIES:
-        reasons.append(tied(ties))
-    if len(able) < FEWEST:
-        doubts.append(
+    able = [trial for trial in trials if not trial.control.is_constant]
+    ruling = _Ruling(able, truth, names, limits, confidence)
+    ruling.judge_ties(float(np.mean([trial.repaired.ties for trial in trials])))
+    if len(able) < MIN_SEEDS:
+        ruling.doubts.append(
             f"Of {len(trials)} networks trained again without a repair,"
             f" {len(trials) - len(able)} give everybody the same answer; there is nothing to"
             " compare the repair with."
         )
-        return Decision(tuple(reasons), tuple(doubts), (), confidence)
-    cost = Pairs(ACCURACY, "", able, lambda answers: answers.right(truth))
-    table.append(cost.comparison(confidence))
-    drop = cost.lower(0.0)
-    if drop.mean > limits.max_accuracy_drop + ROUNDING:
-        said = (
-            f"{100 * drop.mean:.1f} {able[0].control.points};"
-            f" {100 * limits.max_accuracy_drop:.1f} are allowed"
-        )
-        if drop.low(confidence) > 0:
-            reasons.append(f"The repair costs {said}.")
-        else:
-            doubts.append(f"The repair costs about {said}. It may be chance.")
-    judged = populations(able, names)
-    if not judged:
-        doubts.append(
-            f"None of the {HELD_OUT} has a counterpart by {names}, so nobody can be helped."
-        )
-    for population in judged:
-        table.append(population.comparison(confidence))
-        objection, doubt = population.help(limits.max_harm, confidence)
-        reasons += objection
-        doubts += doubt
-    table.append(numbers(POSSIBLE, names, able, lambda answers: answers.possible, CONFIDENCE))
-    for pairs, sure in _attributes(able, confidence):
-        table.append(pairs.comparison(sure))
-        reasons += pairs.worse(limits.max_harm, sure)
-    for gap, objection in _gaps(names, able, limits, confidence):
-        table.append(gap)
-        reasons += objection
-    reasons += harms(groups, 1 - confidence)
-    return Decision(tuple(reasons), tuple(doubts), tuple(table), confidence)
+        return ruling.decision()
+    ruling.judge_cost()
+    ruling.judge_help()
+    possible = compare_numbers(POSSIBLE, names, able, lambda each: each.possible, CONFIDENCE)
+    ruling.comparisons.append(possible)
+    ruling.judge_attributes(alone(able))
+    ruling.judge_attributes(others(able))
+    ruling.judge_goals()
+    ruling.judge_groups(groups)
+    return ruling.decision()
+
+
+def decide_post_hoc(
+    trial: Trial,
+    truth: Ints,
+    sensitive: Sequence[str],
+    limits: Limits,
+    *,
+    groups: Sequence[SubgroupChange] = (),
+    gap: GroupGap | None = None,
+    handed_over: Rate | None = None,
+    max_handed_over: float = 1.0,
+) -> Decision:
+    """Decide about a model and its repair, which answered the same people. `gap` is given for a
+    repair for groups, `handed_over` for one that abstains.
+    """
+    if trial.repaired.is_constant and not trial.control.is_constant:
+        return Decision((DEAD.replace("network", "model"),), (), ())
+    ruling = _Ruling([trial], truth, " and ".join(sensitive), limits, CONFIDENCE, GIVEN)
+    ruling.judge_ties(trial.repaired.ties)
+    if handed_over is None:
+        ruling.judge_cost()
+    else:
+        ruling.judge_share_handed_over(handed_over, max_handed_over)
+    if gap is not None:
+        ruling.judge_group_gap(gap)
+    ruling.judge_help(is_judged=gap is None)
+    ruling.judge_attributes(others([trial], GIVEN))
+    ruling.judge_groups(groups)
+    return ruling.decision()
 
 
 def delivered_objections(
@@ -154,87 +326,30 @@ def delivered_objections(
     look: int = 1,
     groups: Sequence[SubgroupChange] = (),
 ) -> tuple[str, ...]:
-    """What speaks against the one network that is delivered, compared with the given one. The noise
-    is that of the people.
+    """Return the reasons against the one network that is delivered, compared with the given one.
+    The noise is that of the people.
     """
     names, confidence = " and ".join(sensitive), confidence_at_look(CONFIDENCE, look)
     if delivered.is_constant and not given.is_constant:
         return (DEAD,)
-    reasons = [tied(delivered.ties)] if delivered.ties > MOST_TIES else []
     pair = [Trial(0, given, delivered)]
-    cost = Pairs(ACCURACY, "", pair, lambda answers: answers.right(truth))
+    ruling = _Ruling(pair, truth, names, limits, confidence)
+    ruling.judge_ties(delivered.ties)
+    cost = PairedShares(ACCURACY, "", pair, lambda a: a.right(truth))
     drop = cost.lower(0.0)
     if drop.low(confidence) > 0 and drop.mean > limits.max_accuracy_drop + ROUNDING:
-        reasons.append(
-            f"The delivered network is {100 * drop.mean:.1f} {given.worse} than the given one;"
+        less = f"{given.points} worse" if given.errors is not None else "points less accurate"
+        ruling.reasons.append(
+            f"The delivered network is {100 * drop.mean:.1f} {less} than the given one;"
             f" {100 * limits.max_accuracy_drop:.1f} are allowed."
         )
-    reasons += [
+    ruling.reasons += [
         f"The delivered network discriminates more by {names} than the given one:"
         f" {population.shares}."
-        for population in populations(pair, names, than="the given one")
+        for population in populations(pair, names, "the given one")
         if population.is_worse(limits.max_harm, confidence) and not given.is_constant
     ]
-    for pairs in alone(pair, than="the given one"):
-        reasons += pairs.worse(limits.max_harm, 1 - (1 - confidence) / len(sensitive))
-    return (*reasons, *harms(groups, 1 - confidence))
-
-
-def tied(share: float) -> str:
-    """The sentence about decisions that hang by a thread."""
-    return (
-        f"The repaired network decides by a lead of at most 0.001 % for {percent(share)} of the"
-        f" people (more than {percent(MOST_TIES)}): such ties are no evidence of fairness."
-    )
-
-
-def harms(groups: Sequence[SubgroupChange], alpha: float, *, is_trained: bool = True) -> list[str]:
-    """One sentence about the groups that fare worse, the worst of them named."""
-    harmed = [group for group in groups if group.is_harm(alpha)]
-    if not harmed:
-        return []
-    worst = max(harmed, key=lambda group: group.rise)
-    more = f" {len(harmed) - 1} more comparisons show harm." if len(harmed) > 1 else ""
-    before = f"with the given model it is {percent(worst.given)}"
-    if is_trained:
-        before = (
-            f"with the network trained again it is {percent(worst.control)}, with the given one"
-            f" {percent(worst.given)}"
-        )
-    found = (
-        f"the error of {worst.people:,} people held out is {percent(worst.repaired)} of that of"
-        " always answering the mean"
-        if worst.share == "error"
-        else f"{percent(worst.repaired)} of {worst.people:,} people held out are {worst.share}"
-    )
-    return [f"The repair harms people with {worst.name}: {found}; {before}.{more}"]
-
-
-def _attributes(trials: Sequence[Trial], confidence: float) -> list[tuple[Pairs, float]]:
-    """Each of several sensitive attributes alone, and each other protected one, with the confidence
-    that all of a kind together leave to one.
-    """
-    kinds = (alone(trials), others(trials))
-    return [(pairs, 1 - (1 - confidence) / len(kind)) for kind in kinds for pairs in kind]
-
-
-def _gaps(
-    names: str, trials: Sequence[Trial], limits: Limits, confidence: float
-) -> list[tuple[Comparison, list[str]]]:
-    """The gaps between groups that are a goal, each with what is said if it grows."""
-    return [_gap(goal, names, trials, limits, confidence) for goal in trials[0].control.gaps]
-
-
-def _gap(
-    goal: str, names: str, trials: Sequence[Trial], limits: Limits, confidence: float
-) -> tuple[Comparison, list[str]]:
-    """The gap between groups, and what is said if it grows."""
-    what = f"gap between groups ({goal})"
-    gap = numbers(what, names, trials, lambda answers: answers.gaps[goal], confidence)
-    gap = replace(gap, is_judged=True)
-    if gap.high >= 0 or gap.repaired.mean <= limits.max_harm * gap.control.mean:
-        return gap, []
-    return gap, [
-        f"The repair widens the {what}: {percent(gap.repaired.mean)} instead of"
-        f" {percent(gap.control.mean)} with the network trained again."
-    ]
+    for attribute in alone(pair, "the given one"):
+        ruling.reasons += attribute.worse(limits.max_harm, 1 - (1 - confidence) / len(sensitive))
+    ruling.judge_groups(groups)
+    return tuple(ruling.reasons)
