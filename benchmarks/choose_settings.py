@@ -19,7 +19,7 @@ half of the positive answers. (The last condition was added after a first choice
 had turned out to decide nothing on test people; it is applied to all alike, and the choice was made
 anew on validation people.) The grids were laid around what a prototype had shown, and that was
 measured on test people; the choice within them was not. Prints the constants of
-`fairprobe.papers.iifr`.
+`papers.iifr`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
-from fairprobe.papers import paper
-from fairprobe.papers.base import Plan, Subject
-from fairprobe.papers.iifr import ADULT, SPEEDS, STRENGTHS, SUBJECTS, fitting
-from fairprobe.papers.iifr_models import FittedModel
-from fairprobe.papers.jobs import Job
-from fairprobe.papers.runner import run
+from papers import paper
+from papers.base import Plan, Subject
+from papers.iifr import ADULT, SPEEDS, STRENGTHS, SUBJECTS, fitting
+from papers.iifr_models import FittedModel
+from papers.jobs import Job
+from papers.runner import run
 
 REPEATS = {"adult": 2, "compas": 4, "german": 8}  # the fewer people, the more repeats
 SPEEDS_TRIED = (1.0, 2.0, 3.0)

@@ -16,9 +16,6 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from tests.detector_encodings import encode
-from tests.helpers import assets
-
 from fairprobe.errors import ModelError
 from fairprobe.scenes import Scenes, open_detector, open_scenes
 from fairprobe.scenes.detectors.coco import NAMES
@@ -26,6 +23,8 @@ from fairprobe.scenes.detectors.layouts import LAYOUTS, Layout
 from fairprobe.scenes.detectors.layouts.base import IMAGENET, Normal
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import doubt, is_good, settle
+from tests.detector_encodings import encode
+from tests.helpers import assets
 
 PUBLISHED = {
     "yolox": "yolox_nano",

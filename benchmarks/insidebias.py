@@ -14,7 +14,7 @@ from torch import nn
 from fairprobe.datasets.cache import FAIRFACE, placed
 from fairprobe.interpret.excitement import Excitement, excitement
 from fairprobe.interpret.insidebias import compare
-from fairprobe.papers.insidebias_faces import (
+from papers.insidebias_faces import (
     GROUPS,
     NETWORKS,
     SIDE,

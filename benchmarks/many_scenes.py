@@ -30,8 +30,8 @@ def audit(scenes: int, folder: Path) -> None:
     import cv2
 
     from fairprobe.audits.scenes import audit_scenes
-    from fairprobe.papers.distrofair.drawn import DrawnScenes
-    from fairprobe.papers.distrofair.drawn_detector import drawn_detector
+    from fairprobe.scenes.demo import drawn_detector
+    from papers.distrofair.drawn import DrawnScenes
 
     cv2.setNumThreads(1)
     spent: dict[str, float] = {}

@@ -4,7 +4,7 @@ NeuronFair's Table 4.
     FAIRPROBE_ASSETS=... python -m benchmarks.methods [--repeats 5]
 
 The network sees raw codes and is saturated nearly everywhere, as the paper's were; the networks of
-`fairprobe experiment neuronfair-table4` see scaled inputs and are not. One thread; 1,000 seeds, 40
+`python -m papers neuronfair-table4` see scaled inputs and are not. One thread; 1,000 seeds, 40
 global and 1,000 local steps (Aequitas: 1,000 draws). ADF and EIDIG follow the gradients of logits;
 "probabilities": those of the authors' code, which round to zero where the network is saturated.
 """
@@ -19,10 +19,10 @@ import numpy as np
 import fairprobe as fp
 from benchmarks.generation import ATTRIBUTES, network
 from fairprobe.models import one_thread
-from fairprobe.papers import paper
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
 from fairprobe.statistics.repeats import Repeats
+from papers import paper
 
 VARIANTS: tuple[tuple[str, str | None, dict[str, Any]], ...] = (
     ("aequitas", "full", {"global_iterations": 0}),  # one draw for each seed

@@ -29,6 +29,7 @@ from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.methods.crossover import Crossover
+from papers.data.meps import meps
 
 SUBJECTS = (
     ("adult", "gender"),
@@ -125,7 +126,7 @@ def main() -> None:
     print("| subject | findings | AUC | compared | a CPU second | distance |")
     print("|" + "---|" * 6)
     if len(sys.argv) == 3:
-        measure(fp.datasets.meps(sys.argv[1]), sys.argv[2])
+        measure(meps(sys.argv[1]), sys.argv[2])
         return
     for name, sensitive in SUBJECTS:
         measure(fp.datasets.load(name), sensitive)

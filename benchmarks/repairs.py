@@ -24,10 +24,10 @@ from typing import Any
 
 import pandas as pd
 import torch
-from tests.model_files import WRITERS
 from torch import nn
 
 from fairprobe import datasets
+from tests.model_files import WRITERS
 
 PAGE = Path("docs/results/repairs.md")
 WORK = Path(tempfile.gettempdir()) / "fairprobe-repairs"

@@ -36,14 +36,7 @@ from PIL import Image
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.audits.scenes import audit_scenes
-from fairprobe.papers.distrofair.drawn import LABELS, DrawnScenes
-from fairprobe.papers.distrofair.drawn_detector import (
-    DetectorTraining,
-    DrawnDetector,
-    drawn_detector,
-    train,
-    training_streets,
-)
+from fairprobe.scenes.demo import LABELS, DrawnDetector, drawn_detector
 from fairprobe.scenes.detectors.base import count_labels
 from fairprobe.scenes.export import ANNOTATIONS, PICTURES, write_coco
 from fairprobe.scenes.mutants import MadePicture, read_mutant
@@ -51,6 +44,8 @@ from fairprobe.scenes.oracles import ORACLES, Test, errors
 from fairprobe.scenes.scene import Box, Instance, Picture, Scene
 from fairprobe.scenes.sources import open_scenes
 from fairprobe.statistics.paired import Difference, holm, paired_difference
+from papers.distrofair.drawn import DrawnScenes
+from papers.distrofair.training import DetectorTraining, train, training_streets
 
 ARMS = ("originals", "mutants", "wrong")
 NOTHING_JUDGED = 3  # exit code: too few objects for a verdict, but mutants are there
@@ -63,7 +58,7 @@ FUNCTION = """
 from pathlib import Path
 
 import torch
-from fairprobe.papers.distrofair.drawn_detector import DrawnDetector, Network
+from fairprobe.scenes.demo import DrawnDetector, Network
 
 network = Network()
 network.load_state_dict(torch.load(Path(__file__).with_name("weights.pt"), weights_only=True))
@@ -290,7 +285,7 @@ def measured(
     pair: int, originals: list[Question], mutants: list[Question], scale: Scale = DEFAULTS
 ) -> dict[str, dict[str, Floats]]:
     """Before, and after each arm."""
-    start = drawn_detector(seed=pair)
+    start = DrawnDetector(train(seed=pair))
     result = {"before": marks(start, originals, mutants)}
     with TemporaryDirectory() as folder:
         lessons = arms(pair, Path(folder), start, scale)

@@ -17,13 +17,13 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from fairprobe.papers.distrofair.drawn import DrawnScenes
 from fairprobe.scenes.cutouts import Cutouts, cutouts_of
 from fairprobe.scenes.deletion import delete
 from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.insertion import insert
 from fairprobe.scenes.rotation import rotate
 from fairprobe.scenes.scene import Mutant, Scene, Scenes, Skipped
+from papers.distrofair.drawn import DrawnScenes
 
 OPERATORS = ("insert", "delete", "rotate")
 LABELS = ("person", "car")

@@ -32,13 +32,14 @@ from fairprobe.metrics.generation import DRAWN, cells
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.models.chain import Chain
 from fairprobe.models.scale import Scale
-from fairprobe.papers.neuronfair import SUBJECTS
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, method_named
 from fairprobe.search.methods.base import Proposal, World
 from fairprobe.statistics.repeats import Repeats
+from papers.data.meps import meps
+from papers.neuronfair import SUBJECTS
 
 PUBLIC = ("vanilla_adult", "multitask_adult_g", "flip_adult_g", "lcds_adult_g")
 SEEDS = 20_000  # more than any search can use up
@@ -80,9 +81,9 @@ def targets(only: str) -> Iterator[Target]:
     if assets and only in "census":
         domain = adult.domain.with_sensitive("gender")
         yield Target("census", domain, network(closed_form=True), adult.x)
-    known = {entry.name: entry.load for entry in fp.datasets.catalogue() if entry.available}
+    known = {entry.name: entry.load for entry in fp.datasets.catalogue()}
     if assets:
-        known["meps"] = lambda: fp.datasets.meps(Path(assets) / "meps21.csv.gz")
+        known["meps"] = lambda: meps(Path(assets) / "meps21.csv.gz")
     for subject in SUBJECTS:
         name = f"{subject.dataset}, {subject.sensitive}"
         if only in name and subject.dataset in known:

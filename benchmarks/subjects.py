@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import fairprobe as fp
 from fairprobe.audits import train
-from fairprobe.papers import paper
-from fairprobe.papers.neuronfair import SUBJECTS
+from papers import paper
+from papers.data import available, load
+from papers.neuronfair import SUBJECTS
 
 HEADS = (
     "data, attribute | network | accuracy | AUC | DM-RS (95 % interval) | people affected | IDIs |"
@@ -20,7 +21,7 @@ HEADS = (
 
 
 def main(seed: int = 0) -> None:
-    fetched = {entry.name for entry in fp.datasets.catalogue() if entry.available}
+    fetched = available()
     print(f"| {HEADS} |")
     print("|" + "---|" * (HEADS.count("|") + 1))
     for subject in SUBJECTS:
@@ -28,7 +29,7 @@ def main(seed: int = 0) -> None:
         if name not in fetched:
             print(f"| {name}, {sensitive}: not fetched |")
             continue
-        data = fp.datasets.load(name).bare()  # the paper's counterparts
+        data = load(name).bare()  # the paper's counterparts
         model = train(data, seed=seed)
         document = fp.audit(data, model, sensitive, people="possible", seed=seed).document
         assert document.interpretation is not None

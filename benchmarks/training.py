@@ -18,12 +18,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from fairprobe.datasets.iifr import load_iifr
 from fairprobe.models import Encoder, Scale, one_thread
 from fairprobe.networks import DenseNetwork, Penalty, Training, dense, train
 from fairprobe.repairs.adversarial import Adversarial, Adversary
 from fairprobe.repairs.counterfactual import CounterfactualPenalty
 from fairprobe.repairs.iifr import NeighbourPenalty
+from papers.data.iifr import load_iifr
 
 EPOCHS, BATCH, RATE, ROUNDS = 3, 256, 0.1, 5
 

@@ -140,6 +140,7 @@ def write_models(folder: Path) -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from skops.io import dump
+
     from tests.model_files import WRITERS, dense
 
     x, y = numbers()

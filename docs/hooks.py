@@ -238,12 +238,11 @@ def datasets() -> str:
             f"{each.rows:,}",
             str(each.attributes),
             ", ".join(each.protected),
-            "packaged" if each.packaged else f"`fairprobe datasets fetch {each.name}`",
             escape(f"{each.source}. {each.license}"),
         ]
         for each in catalogue()
     ]
-    head = ["name", "title", "rows", "attributes", "sensitive", "where", "source and license"]
+    head = ["name", "title", "rows", "attributes", "sensitive", "source and license"]
     return table(head, rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import tempfile
 from collections.abc import Generator, Iterator
@@ -122,3 +123,15 @@ def empty_figures() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         leave_figures_empty(patch)
         yield
+
+
+@pytest.fixture(scope="session")
+def assets() -> Path:
+    """The folder of reference files that FAIRPROBE_ASSETS names."""
+    folder = os.environ.get("FAIRPROBE_ASSETS")
+    if not folder:
+        pytest.skip(
+            "compares with reference files that are not in the repository: set FAIRPROBE_ASSETS to"
+            " their folder"
+        )
+    return Path(folder)

@@ -20,9 +20,10 @@ from PIL import Image
 from pycocotools import mask as coco_masks  # type: ignore[import-untyped]
 
 from fairprobe.arrays import Mask
-from fairprobe.papers.distrofair import demo
-from fairprobe.papers.distrofair.drawn import LABELS, STUFF, DrawnScenes
+from fairprobe.scenes import demo
+from fairprobe.scenes.demo import LABELS
 from fairprobe.scenes.scene import Instance, Picture, Scene
+from papers.distrofair.drawn import STUFF, DrawnScenes
 
 STEP = 4  # levels of brightness
 CATEGORIES = [

@@ -26,21 +26,22 @@ from fairprobe.audits.scenes import SceneAudit, _table, audit_scenes
 from fairprobe.cli import app
 from fairprobe.documents import encode
 from fairprobe.documents.base import RankTestDocument
-from fairprobe.documents.experiment import Bars, CellDocument
 from fairprobe.documents.scenes import ImageQuality, QualityMeasure, SceneAnswers
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
-from fairprobe.papers.base import Plan
-from fairprobe.papers.catalogue import EXPERIMENTS, experiment
-from fairprobe.papers.distrofair.answers import evaluate_survey
-from fairprobe.papers.distrofair.survey import write_survey
-from fairprobe.papers.jobs import Outcome
-from fairprobe.present.experiment_markdown import markdown
 from fairprobe.scenes.detectors.base import Detection
 from fairprobe.scenes.mutants import read_mutant
 from fairprobe.scenes.oracles import Test
 from fairprobe.scenes.plan import SceneFacts, Settings, Task, find_usual, plan_tasks
 from fairprobe.scenes.scene import GivenScenes, Picture, Scene, Scenes
 from fairprobe.versions import commit
+from papers.__main__ import app as papers_app
+from papers.base import Plan
+from papers.catalogue import EXPERIMENTS, experiment
+from papers.distrofair.answers import evaluate_survey
+from papers.distrofair.survey import write_survey
+from papers.document import Bars, CellDocument
+from papers.jobs import Outcome
+from papers.markdown import markdown
 from tests.toy_scenes import COLORS, fair, toy_scenes, unfair
 
 pytest.importorskip("cv2")
@@ -647,7 +648,7 @@ def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path:
             )
     total = next(row for row in evaluate_survey(folder, [answers]).rows if row.name == "total")
     assert (total.realism["real"].mean, total.realism["mutated"].mean) == (8, 6)
-    result = CLI.invoke(app, ["survey", str(folder), str(answers)])
+    result = CLI.invoke(papers_app, ["survey", str(folder), str(answers)])
     assert result.exit_code == 0, result.output
     assert "1 of 1 participants" in result.output
 
@@ -785,7 +786,7 @@ def test_what_people_and_clip_say_stands_beside_the_paper_s_tests(
 def test_surveys_are_mixed_and_make_the_paper_s_tables(whole: SceneAudit, tmp_path: Path) -> None:
     folder, study = whole.evidence.folder, tmp_path / "study"
     result = CLI.invoke(
-        app,
+        papers_app,
         ["mix-surveys", f"coco={folder}", f"bremen={folder}", "--mix", "coco=4,bremen=2",
          "--each", "2", "--out", str(study)],
     )  # fmt: skip
@@ -820,7 +821,9 @@ def test_surveys_are_mixed_and_make_the_paper_s_tables(whole: SceneAudit, tmp_pa
     assert isinstance(bars, Bars)
     heights = {group.label: [bar.value for bar in group.bars] for group in bars.groups}
     assert (heights["8"], heights["2"], heights["0"]) == ([6, 0], [0, 6], [0, 0])
-    wrong = CLI.invoke(app, ["mix-surveys", str(folder), "--mix", "x=1", "--out", str(study)])
+    wrong = CLI.invoke(
+        papers_app, ["mix-surveys", str(folder), "--mix", "x=1", "--out", str(study)]
+    )
     assert wrong.exit_code == 2
     assert "No run has the name" in wrong.output
 

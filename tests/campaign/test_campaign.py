@@ -11,6 +11,9 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from scipy.stats import binomtest
+
+from campaign import run_folders
 from campaign.__main__ import Row, table, wilson
 from campaign.changes import function_of, mutants, source_of
 from campaign.chosen_tests import Trace, choose
@@ -23,9 +26,6 @@ from campaign.originals import people
 from campaign.processes import ROOT, Answer, Tree, trouble
 from campaign.run_folders import done_again, finished_work, leftovers
 from campaign.warm import WarmStarts
-from scipy.stats import binomtest
-
-from campaign import run_folders
 
 # A fairprobe with defects: it crashes, dies and hangs on some bytes, and leaves a file behind.
 PLANTED = """

@@ -409,14 +409,8 @@ MISTAKES: dict[str, tuple[list[str], str]] = {
     "a folder that is not empty": ([*AUDIT, "--out", "full"], "full exists and is not empty"),
     "a folder that is no run": ([*AUDIT, "--out", "full", "--overwrite"], "no fairprobe run"),
     "a name too long": ([*AUDIT, "--out", "x" * 300], "too long"),
-    "data not fetched": (
-        ["audit", "meps", "--sensitive", "gender"],
-        "fairprobe datasets fetch meps",
-    ),
-    "a data set that cannot be fetched": (
-        ["datasets", "fetch", "adult"],
-        "'adult' is packaged; only meps can be fetched",
-    ),
+    "a command that went": (["experiment", "neuronfair-table4"], "is now: python -m papers NAME"),
+    "a data set to fetch": (["datasets", "fetch", "meps"], "is now: python -m papers fetch"),
     "a run that is not there": (["show", "nowhere"], "nowhere is not a run folder"),
     "a folder that holds no run": (["show", "full"], "not a run folder"),
     "a file in place of a run": (["show", "file"], "file"),
@@ -666,7 +660,7 @@ def test_a_real_process_prints_json_on_standard_output_and_nothing_else(
 
 
 def test_a_real_process_answers_a_mistake_with_a_sentence_and_2(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "fairprobe", "datasets", "fetch", "adult"]
+    words = [sys.executable, "-m", "fairprobe", "datasets", "groups", "adlut"]
     done = subprocess.run(
         words,
         capture_output=True,
@@ -677,7 +671,7 @@ def test_a_real_process_answers_a_mistake_with_a_sentence_and_2(tmp_path: Path) 
     )
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "only meps can" in done.stderr
+    assert "Did you mean 'adult'?" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -862,29 +856,6 @@ def test_a_signal_before_the_search_ends_with_130_and_leaves_nothing(
     assert "Traceback" not in answer.err
     assert answer.out == ""
     assert list((tmp_path / "tmp").iterdir()) == []
-
-
-WHILE_FETCHING = """
-import pathlib, sys, time
-from fairprobe import datasets
-from fairprobe.cli import main
-come, _ = pathlib.Path(sys.argv.pop(1)), sys.argv.pop(1)
-def slow(*args, **options):
-    come.touch()
-    end = time.monotonic() + 4
-    while time.monotonic() < end:
-        time.sleep(0.02)
-    return come
-object.__setattr__(datasets.find("meps"), "fetch", slow)
-main()
-"""
-
-
-def test_a_request_to_terminate_ends_a_download_too(start: Any) -> None:
-    answer = start(WHILE_FETCHING, "datasets", "fetch", "meps").interrupt(signal.SIGTERM)
-    assert answer.code == 130, answer
-    assert "MEPS 2016, panel 21 is in" not in answer.out
-    assert "Traceback" not in answer.err
 
 
 def test_reading_a_broken_run_from_python_raises_what_the_command_line_says(

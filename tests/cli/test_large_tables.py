@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from benchmarks.scale import table, words_of
 
+from benchmarks.scale import table, words_of
 from fairprobe import datasets, networks
 from fairprobe.networks import Training, training
 

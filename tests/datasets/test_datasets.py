@@ -28,10 +28,10 @@ from fairprobe.datasets import (
 )
 from fairprobe.datasets.adult import TRAINING_ROWS
 from fairprobe.datasets.compas import RACES
-from fairprobe.datasets.iifr import load_iifr
-from fairprobe.errors import DataError, SettingError, StorageError
+from fairprobe.errors import SettingError, StorageError
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
+from papers.data.iifr import load_iifr
 
 # name, options -> (rows, attributes, columns a network sees, label counts, rows outside the domain)
 EXPECTED = {
@@ -300,16 +300,15 @@ def test_a_broken_file_is_named_with_what_to_do(
 # -- the catalogue ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [entry.name for entry in catalogue() if entry.packaged])
+@pytest.mark.parametrize("name", [entry.name for entry in catalogue()])
 def test_the_catalogue_agrees_with_the_table(name: str) -> None:
     entry, data = find(name), load(name)
     assert (entry.rows, entry.attributes, entry.protected) == (*data.x.shape, data.protected)
     assert (entry.name, entry.card) == (data.name, data.card)
-    assert entry.available
 
 
 def test_the_catalogue_lists_all_data_sets() -> None:
-    assert names() == ("adult", "bank", "compas", "german", "meps")
+    assert names() == ("adult", "bank", "compas", "german")
     assert [entry.name for entry in catalogue()] == list(names())
     assert set(names()) <= set(datasets.__all__)
 
@@ -317,7 +316,7 @@ def test_the_catalogue_lists_all_data_sets() -> None:
 def test_a_data_set_is_registered_by_its_own_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
     card = Card("Toy", "Two people.", "made up", "none", "")
-    toy = Entry(name="toy", card=card, rows=2, attributes=1, protected=("sex",))
+    toy = Entry(name="toy", card=card, rows=2, attributes=1, protected=("sex",), sha256="")
 
     @toy.loader
     def load_toy(high: int = 1) -> Dataset:
@@ -330,24 +329,12 @@ def test_a_data_set_is_registered_by_its_own_file(monkeypatch: pytest.MonkeyPatc
     listed = CliRunner().invoke(app, ["datasets"]).stdout
     assert "Toy. From made up. License: none." in listed
     described = json.loads(CliRunner().invoke(app, ["datasets", "--json"]).stdout)[-1]
-    assert (described["name"], described["packaged"], described["available"]) == (
-        "toy",
-        True,
-        False,
-    )
+    assert described["name"] == "toy"
 
 
 def test_the_catalogue_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pytest.fail("a table was read"))
-    assert len(catalogue()) == 5
-
-
-def test_the_catalogue_knows_what_is_not_available(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registry, "packaged_file", lambda name: tmp_path / name)
-    monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
-    assert not any(entry.available for entry in catalogue())
+    assert len(catalogue()) == 4
 
 
 def test_load_passes_options_on() -> None:
@@ -369,14 +356,6 @@ def test_load_refuses_unknown_names_and_options(
     with pytest.raises(SettingError) as caught:
         load(name, **options)
     assert words in str(caught.value)
-
-
-def test_an_unfetched_data_set_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAIRPROBE_CACHE", str(tmp_path))
-    with pytest.raises(DataError, match="fairprobe datasets fetch meps"):
-        load("meps")
 
 
 # -- twins -----------------------------------------------------------------------------------------

@@ -25,9 +25,9 @@ fairprobe audit-images faces.npz --sensitive gender
 fairprobe insidebias --model faces.onnx --groups faces
 fairprobe scenes photos --annotations coco.json --detector yolox.onnx
 fairprobe datasets
-fairprobe experiments
-fairprobe experiment neuronfair-table4 --scale full --workers 2
-fairprobe experiment neuronfair-table4 --cluster HOST:PORT
+python -m papers
+python -m papers neuronfair-table4 --scale full --workers 2
+python -m papers neuronfair-table4 --cluster HOST:PORT
 """
 
 

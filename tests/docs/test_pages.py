@@ -12,6 +12,9 @@ import pytest
 import typer
 
 from fairprobe.cli import app
+from papers.__main__ import app as papers_app
+from papers.__main__ import words_of
+from papers.catalogue import EXPERIMENTS
 from tests.docs.pages import ROOT, blocks, names, read, run_page, runnable
 from tests.docs.test_pages_networks import NETWORKS
 from tests.docs.test_pages_pictures import PICTURES
@@ -57,19 +60,26 @@ def test_links_of_the_readme_lead_somewhere() -> None:
         assert link.startswith("https://") or (ROOT / link).exists(), link
 
 
+COMMAND = r"^(?:\$ )?(fairprobe|python -m papers)\b(.*)$"
+
+
 @cache
-def commands() -> dict[str, Any]:
-    built: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+def commands(program: typer.Typer = app) -> dict[str, Any]:
+    built: dict[str, Any] = typer.main.get_command(program).commands  # type: ignore[attr-defined]
     return built
 
 
 def check_commands(text: str) -> None:
-    known = commands()
-    for line in re.findall(r"^(?:\$ )?fairprobe (.*)$", text.replace("\\\n", " "), re.MULTILINE):
-        words = shlex.split(re.sub(r" (#|\|\|) .*", "", line))
-        if words[0].startswith("-"):
-            continue
-        command = known[words[0]]
+    for program, line in re.findall(COMMAND, text.replace("\\\n", " "), re.MULTILINE):
+        words = shlex.split(re.sub(r" *(#|\|\|) .*", "", line))
+        if program == "fairprobe":
+            if words[0].startswith("-"):
+                continue
+            command = commands()[words[0]]
+        else:
+            words = words_of(words)
+            command = commands(papers_app)[words[0]]
+            assert words[0] != "run" or words[1] in EXPERIMENTS, line
         options = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
         used = {word for word in words if re.match(r"--?[a-z]", word)}
-        assert used <= options | {"--help"}, f"fairprobe {line}: {used - options}"
+        assert used <= options | {"--help"}, f"{program} {line}: {used - options}"

@@ -15,16 +15,20 @@ import pytest
 import typer
 
 from docs import hooks
+from fairprobe.cli import app
 from fairprobe.datasets import catalogue
 from fairprobe.errors import InputError
 from fairprobe.interpret.excitement import OverMaps
-from fairprobe.papers.base import Plan
-from fairprobe.papers.catalogue import EXPERIMENTS
 from fairprobe.repairs.catalogue import any_repair_named
 from fairprobe.scenes.plan import Variant
 from fairprobe.search.budget import Budget
 from fairprobe.search.catalogue import check_method
 from fairprobe.search.settings import parsed, with_settings
+from papers.__main__ import app as papers_app
+from papers.__main__ import words_of
+from papers.base import Plan
+from papers.catalogue import EXPERIMENTS
+from papers.data.iifr import load_iifr
 from tests.docs.pages import DOCS
 from tests.docs.test_pages import commands
 
@@ -76,8 +80,15 @@ def check_command(line: str) -> None:
     """Raise if the command line does not accept this, or if it names a method, variant, setting,
     repair, experiment, data set or attribute that does not exist.
     """
-    program, name, *words = shlex.split(line)
+    program, *words = shlex.split(line)
+    if program == "python":
+        assert words[:2] == ["-m", "papers"]
+        name, *words = words_of(words[2:])
+        given = commands(papers_app)[name].make_context(name, words).params
+        check_paper(name, given, line)
+        return
     assert program == "fairprobe"
+    name, *words = words
     if name == "datasets":
         named = [word for word in words if not word.startswith("-") and word != "groups"]
         assert {*named} <= {*SENSITIVE}, line
@@ -88,17 +99,22 @@ def check_command(line: str) -> None:
         assert {*given["sensitive"].split(",")} <= {*sensitive}, line
     if name == "audit":
         check_audit(given)
-    elif name == "experiment":
-        experiment, options = EXPERIMENTS[given["name"]], parsed(given["set_"] or [])
-        assert options.keys() <= experiment.options.keys(), line
-        if options:
-            experiment.stages(Plan(scale=given["scale"], options=options))
     elif name == "repair":
         any_repair_named(given["with_"])
     elif name == "scenes":
         assert given["variant"] in get_args(Variant), line
     elif name == "insidebias":
         assert given["over_maps"] in get_args(OverMaps), line
+
+
+def check_paper(name: str, given: dict[str, Any], line: str) -> None:
+    if name == "similar":
+        assert {given["sensitive"]} <= {*load_iifr(given["name"]).protected}, line
+    elif name == "run":
+        experiment, options = EXPERIMENTS[given["name"]], parsed(given["set_"] or [])
+        assert options.keys() <= experiment.options.keys(), line
+        if options:
+            experiment.stages(Plan(scale=given["scale"], options=options))
 
 
 def check_audit(given: dict[str, Any]) -> None:
@@ -116,11 +132,13 @@ def check_note(note: str, run: str) -> None:
     command, which accepts them. Links lead to pages.
     """
     for code in re.findall("`([^`]*)`", note):
-        if code.startswith("fairprobe "):
+        if code.startswith(("fairprobe ", "python -m papers")):
             check_command(code)
         elif re.fullmatch("--[a-z-]+", code):
-            name = run.split()[1]
-            assert code in {each for option in commands()[name].params for each in option.opts}
+            program = papers_app if run.startswith("python") else app
+            name = "run" if run.startswith("python") else run.split()[1]
+            params = commands(program)[name].params
+            assert code in {each for option in params for each in option.opts}
         elif code.startswith("--"):
             check_command(f"{run} {code}")
     plain = re.sub("`[^`]*`", "", note)
@@ -151,10 +169,10 @@ WRONG_COMMANDS = [
     "fairprobe audit adult",
     "fairprobe similar german --sensitive race",
     "fairprobe datasets groups germn",
-    "fairprobe experiment neuronfair-table10 --set trank=vgg16",
-    "fairprobe experiment neuronfair-table10 --set trunk=vgg61",
-    "fairprobe experiment neuronfair-table99",
-    "fairprobe experiment insidebias-mnist --set digits=x",
+    "python -m papers neuronfair-table10 --set trank=vgg16",
+    "python -m papers neuronfair-table10 --set trunk=vgg61",
+    "python -m papers neuronfair-table99",
+    "python -m papers insidebias-mnist --set digits=x",
     "fairprobe repair run --with iffr",
     "fairprobe scenes photos --annotations a.json --detector d.onnx --out run --variant papr",
     "fairprobe insidebias --model a.py:b --groups faces --over-maps maximal",
@@ -205,6 +223,6 @@ def test_every_entry_points_to_something(entry: dict[str, Any]) -> None:
         assert entry["note"], "say why"
     else:
         assert entry["code"], "say where it lives"
-        assert run.startswith("fairprobe "), "say how to run it"
+        assert run.startswith(("fairprobe ", "python -m papers ")), "say how to run it"
     if "result" in entry:
         assert (DOCS / entry["result"]).is_file()

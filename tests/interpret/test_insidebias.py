@@ -14,11 +14,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from fairprobe.arrays import Floats
-from fairprobe.datasets.mnist import COLORS
 from fairprobe.errors import DataError, InputError, ModelError, SettingError
 from fairprobe.interpret import InsideBias, insidebias
 from fairprobe.interpret.excitement import Excitement, Order, excitement
 from fairprobe.interpret.insidebias import compare
+from papers.data.mnist import COLORS
 from tests.helpers import linear
 
 Groups = dict[str, npt.NDArray[np.float32]]

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from fairprobe.papers.jobs import Job, Report
-from fairprobe.papers.runner import run
+from papers.jobs import Job, Report
+from papers.runner import run
 
 Plain = dict[str, Any]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fairprobe.papers import neuronfair
-from fairprobe.papers.base import Plan, Subject, Variant
-from fairprobe.papers.jobs import Job
-from fairprobe.papers.neuronfair import Searches, Table6
-from fairprobe.papers.neuronfair_figures import Figure5, Figure6
+from papers import neuronfair
+from papers.base import Plan, Subject, Variant
+from papers.jobs import Job
+from papers.neuronfair import Searches, Table6
+from papers.neuronfair_figures import Figure5, Figure6
 
 GERMAN = (Subject("german", "gender"),)
 SHORT = {"local_iterations": 40, "wanted": 40, "instances": 50}

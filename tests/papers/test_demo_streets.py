@@ -14,12 +14,13 @@ from typer.testing import CliRunner
 from fairprobe.cli import app
 from fairprobe.documents.runs import read_run
 from fairprobe.documents.scenes import ScenesDocument
-from fairprobe.papers.distrofair import demo, drawn
-from fairprobe.papers.distrofair.drawn_detector import drawn_detector
+from fairprobe.scenes import demo
+from fairprobe.scenes.demo import drawn_detector
 from fairprobe.scenes.detectors.base import count_labels
 from fairprobe.scenes.scene import Instance, Scenes
 from fairprobe.scenes.sources import open_scenes
 from fairprobe.scenes.sources.coco import CocoScenes
+from papers.distrofair import drawn
 
 TOOL = Path(__file__).parents[2] / "tools" / "demo_streets.py"
 DRAWN = drawn.DrawnScenes(demo.COUNT, seed=demo.SEED)

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairprobe.papers import paper
-from fairprobe.papers.catalogue import EXPERIMENTS
-from fairprobe.papers.distrofair.runs import SceneExperiment, known_dataset
-from fairprobe.papers.distrofair.survey_tables import RankTests
+from papers import paper
+from papers.catalogue import EXPERIMENTS
+from papers.distrofair.runs import SceneExperiment, known_dataset
+from papers.distrofair.survey_tables import RankTests
 from tests.helpers import assets
 
 DATASETS = {"ms_coco": "coco", "cityscapes": "cityscapes", "all": "all"}

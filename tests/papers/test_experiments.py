@@ -18,20 +18,21 @@ from typer.testing import CliRunner
 
 from fairprobe import datasets
 from fairprobe.arrays import Rows
-from fairprobe.cli import app
 from fairprobe.documents import Document, to_dict
-from fairprobe.documents.experiment import Bars, Provenance
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.interpret import LayerBias, coverage, neuron_bias
 from fairprobe.interpret.coverage import Coverage
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel
-from fairprobe.papers import neuronfair, neuronfair_figures, neuronfair_work, runner
-from fairprobe.papers.base import Experiment, Plan, Subject, Variant
-from fairprobe.papers.catalogue import EXPERIMENTS, experiment
-from fairprobe.papers.jobs import Job, JobProgress, Outcome
-from fairprobe.papers.neuronfair import SUBJECTS, Table4
-from fairprobe.papers.neuronfair_work import (
+from papers import neuronfair, neuronfair_figures, neuronfair_work, runner
+from papers.__main__ import app, words_of
+from papers.base import Experiment, Plan, Subject, Variant
+from papers.catalogue import EXPERIMENTS, experiment
+from papers.document import Bars, Provenance
+from papers.jobs import Job, JobProgress, Outcome
+from papers.markdown import markdown
+from papers.neuronfair import SUBJECTS, Table4
+from papers.neuronfair_work import (
     Diversity,
     GlobalPhase,
     LocalPhase,
@@ -40,10 +41,9 @@ from fairprobe.papers.neuronfair_work import (
     Task,
     TrainedNetwork,
 )
-from fairprobe.papers.paper import figures
-from fairprobe.papers.runner import run
-from fairprobe.papers.tables import write
-from fairprobe.present.experiment_markdown import markdown
+from papers.paper import figures
+from papers.runner import run
+from papers.tables import write
 from tests.papers.experiment_work import InThisProcess
 from tests.papers.small import short_searches
 
@@ -162,7 +162,7 @@ def test_a_table_without_any_result_says_why(name: str) -> None:
     if re.fullmatch(
         r"neuronfair-table\d", one.name
     ):  # the only ones with MEPS among their subjects
-        assert "fairprobe datasets fetch meps" in text
+        assert "python -m papers fetch meps" in text
 
 
 @pytest.mark.parametrize("settings", [{"scale": "huge"}, {"repeats": 0}, {"seed": -1}])
@@ -507,19 +507,19 @@ def test_a_search_of_table_5_stops_at_its_time_limit(
 
 def call(*words: str | Path) -> tuple[int, str, str]:
     """Exit code, standard output, and standard error in one line."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = CliRunner().invoke(app, words_of([str(word) for word in words]))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result.exit_code, result.stdout, " ".join(result.stderr.split())
 
 
 def test_the_experiments_are_listed() -> None:
-    code, out, _ = call("experiments", "--json")
+    code, out, _ = call("--json")
     assert code == 0
     options = {entry["name"]: entry["options"] for entry in json.loads(out)}
     assert list(options) == list(EXPERIMENTS)
     assert "0 is all" in options["neuronfair-table10"]["searched"]
-    code, out, _ = call("experiments")
+    code, out, _ = call()
     assert code == 0
     assert all(name in out for name in EXPERIMENTS)
     assert "--set searched=…:" in out
@@ -547,16 +547,14 @@ MISTAKES = {
 @pytest.mark.parametrize("what", MISTAKES)
 def test_a_mistake_is_an_error_in_one_sentence(what: str, tmp_path: Path) -> None:
     words, sentence = MISTAKES[what]
-    code, out, err = call("experiment", *words, "--out", tmp_path / "out", "-q")
+    code, out, err = call(*words, "--out", tmp_path / "out", "-q")
     assert (code, out) == (2, "")
     assert sentence in err
 
 
 @pytest.mark.usefixtures("small")
 def test_the_command_writes_the_table_and_names_it(shared: Path) -> None:
-    code, out, _ = call(
-        "experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", shared
-    )
+    code, out, _ = call("neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", shared)
     assert code == 0
     assert "neuronfair-table4-quick.md" in out
     assert "neuronfair-table4-quick.html" in out
@@ -580,7 +578,7 @@ def test_a_failed_job_is_named_and_the_table_is_written_all_the_same(
 
     monkeypatch.setattr(neuronfair, "generation", broken)
     code, out, err = call(
-        "experiment", "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", tmp_path
+        "neuronfair-table4", "--repeats", "1", "--workers", "2", "--out", tmp_path
     )
     assert code == 2
     assert "neuronfair-table4-quick.md" in out

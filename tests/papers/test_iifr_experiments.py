@@ -13,21 +13,21 @@ import pandas as pd
 import pytest
 
 from fairprobe import networks
-from fairprobe.datasets.iifr import load_iifr
 from fairprobe.documents import decode, to_dict
-from fairprobe.documents.experiment import ExperimentDocument, Lines, Measure
 from fairprobe.errors import SettingError
 from fairprobe.models import Encoder
-from fairprobe.papers import iifr, iifr_models, paper, runner
-from fairprobe.papers.base import Experiment, Plan, Subject
-from fairprobe.papers.catalogue import EXPERIMENTS, experiment
-from fairprobe.papers.iifr import ADULT, GERMAN, MODELS, SUBJECTS, Sweep, fitting
-from fairprobe.papers.iifr_models import FittedModel
-from fairprobe.papers.jobs import Job, Outcome
-from fairprobe.papers.tables import Cell, experiment_document
-from fairprobe.present.experiment import render_experiment
-from fairprobe.present.experiment_markdown import markdown
 from fairprobe.repairs import Blind
+from papers import iifr, iifr_models, paper, runner
+from papers.base import Experiment, Plan, Subject
+from papers.catalogue import EXPERIMENTS, experiment
+from papers.data.iifr import load_iifr
+from papers.document import ExperimentDocument, Lines, Measure
+from papers.iifr import ADULT, GERMAN, MODELS, SUBJECTS, Sweep, fitting
+from papers.iifr_models import FittedModel
+from papers.jobs import Job, Outcome
+from papers.markdown import markdown
+from papers.page import render_experiment
+from papers.tables import Cell, experiment_document
 from tests.helpers import assets
 from tests.papers.experiment_work import InThisProcess
 

@@ -17,12 +17,12 @@ from fairprobe.datasets.cache import FACES_AND_OTHERS, FAIRFACE, placed
 from fairprobe.datasets.image_layouts.fairface import RACES
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import decode, to_dict
-from fairprobe.documents.experiment import ExperimentDocument
 from fairprobe.errors import DataError, SettingError, StorageError
-from fairprobe.papers import catalogue, insidebias, insidebias_faces, neuronfair_images, paper
-from fairprobe.papers.base import Experiment, Plan, Scale
-from fairprobe.papers.insidebias import ColoredMNIST, Samples
-from fairprobe.papers.insidebias_faces import (
+from papers import catalogue, insidebias, insidebias_faces, neuronfair_images, paper
+from papers.base import Experiment, Plan, Scale
+from papers.document import ExperimentDocument
+from papers.insidebias import ColoredMNIST, Samples
+from papers.insidebias_faces import (
     FaceNetwork,
     FaceTables,
     mixed,
@@ -31,9 +31,9 @@ from fairprobe.papers.insidebias_faces import (
     varied,
     verdict,
 )
-from fairprobe.papers.jobs import Outcome
-from fairprobe.papers.neuronfair_images import Table10, Table11
-from fairprobe.present.experiment_markdown import markdown
+from papers.jobs import Outcome
+from papers.markdown import markdown
+from papers.neuronfair_images import Table10, Table11
 from tests.helpers import assets
 
 SIDE = 12

@@ -13,14 +13,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairprobe.documents.experiment import CellDocument
 from fairprobe.judgement import judge
-from fairprobe.papers import neuronfair_repair, runner
-from fairprobe.papers.base import Plan, Subject, Variant
-from fairprobe.papers.catalogue import EXPERIMENTS, Finished, experiment
-from fairprobe.papers.jobs import Job, Outcome, Plain
-from fairprobe.papers.neuronfair import NEURONFAIR, SUBJECTS, training
-from fairprobe.papers.neuronfair_repair import (
+from fairprobe.repairs.points import random_points
+from papers import neuronfair_repair, runner
+from papers.base import Plan, Subject, Variant
+from papers.catalogue import EXPERIMENTS, Finished, experiment
+from papers.document import CellDocument
+from papers.jobs import Job, Outcome, Plain
+from papers.neuronfair import NEURONFAIR, SUBJECTS, training
+from papers.neuronfair_repair import (
     BEFORE,
     NETWORKS,
     POINTS,
@@ -33,9 +34,8 @@ from fairprobe.papers.neuronfair_repair import (
     retrained,
     retrained_without,
 )
-from fairprobe.papers.neuronfair_work import Task
-from fairprobe.papers.runner import run
-from fairprobe.repairs.points import random_points
+from papers.neuronfair_work import Task
+from papers.runner import run
 from tests.papers.experiment_work import InThisProcess
 
 GERMAN = Subject("german", "gender")

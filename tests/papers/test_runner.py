@@ -20,17 +20,17 @@ import pytest
 
 from fairprobe import __version__, storage
 from fairprobe.documents import decode
-from fairprobe.documents.experiment import JobDescription, JobRecord
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.papers import runner
-from fairprobe.papers.base import Variant
-from fairprobe.papers.catalogue import experiment
-from fairprobe.papers.jobs import Job, JobProgress, Outcome
-from fairprobe.papers.neuronfair import Table4
-from fairprobe.papers.runner import run
 from fairprobe.versions import commit
 from fairprobe.workers import cluster
 from fairprobe.workers.base import DIED
+from papers import runner
+from papers.base import Variant
+from papers.catalogue import experiment
+from papers.document import JobDescription, JobRecord
+from papers.jobs import Job, JobProgress, Outcome
+from papers.neuronfair import Table4
+from papers.runner import run
 from tests.papers.experiment_work import InThisProcess
 from tests.papers.small import short_searches
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from fairprobe.documents import decode, encode, to_dict
-from fairprobe.documents.survey import Rating, SurveyKey, SurveyPicture
 from fairprobe.errors import DataError, SettingError, StorageError
-from fairprobe.papers.distrofair.answers import Answer, Answers, evaluate, read_answers
-from fairprobe.papers.distrofair.survey import REAL, Candidate, _chosen, choose
+from papers.distrofair.answers import Answer, Answers, evaluate, read_answers
+from papers.distrofair.survey import REAL, Candidate, _chosen, choose
+from papers.distrofair.survey_document import Rating, SurveyKey, SurveyPicture
 
 OPERATORS = ("delete", "insert", "rotate")
 

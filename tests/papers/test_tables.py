@@ -17,7 +17,9 @@ import pandas as pd
 import pytest
 
 from fairprobe.documents import decode, encode, to_dict
-from fairprobe.documents.experiment import (
+from fairprobe.errors import SettingError, StorageError
+from papers import paper
+from papers.document import (
     Bar,
     BarGroup,
     Bars,
@@ -28,9 +30,9 @@ from fairprobe.documents.experiment import (
     Provenance,
     Series,
 )
-from fairprobe.errors import SettingError, StorageError
-from fairprobe.papers import paper
-from fairprobe.papers.tables import (
+from papers.markdown import markdown
+from papers.page import mean_and_spread, number, p_value, render_experiment, times
+from papers.tables import (
     COLUMNS,
     Cell,
     compare_with,
@@ -38,8 +40,6 @@ from fairprobe.papers.tables import (
     experiment_document,
     write,
 )
-from fairprobe.present.experiment import mean_and_spread, number, p_value, render_experiment, times
-from fairprobe.present.experiment_markdown import markdown
 from tests.helpers import assets
 
 EVIL = (

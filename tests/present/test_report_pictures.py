@@ -28,7 +28,7 @@ from fairprobe.present.image_sentences import sentences, verdict
 from fairprobe.present.scene_comparisons import p_value, rate
 from fairprobe.present.scenes_page import render_scenes
 from fairprobe.present.shots import Shot, shots, source
-from fairprobe.present.survey_page import PagePicture, render_survey
+from papers.distrofair.survey_page import PagePicture, render_survey
 from tests.present.test_report import EVIL, Page
 
 Document = dict[str, Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.planted_detectors import Planted, named
 
+from benchmarks.planted_detectors import Planted, named
 from fairprobe.scenes.intervals import Ratio, correlation, difference
 
 

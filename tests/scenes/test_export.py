@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 
 from fairprobe.audits.scenes import SceneAudit, audit_scenes
-from fairprobe.papers.distrofair.drawn import DrawnScenes
-from fairprobe.papers.distrofair.drawn_detector import drawn_detector
+from fairprobe.scenes.demo import drawn_detector
 from fairprobe.scenes.export import ANNOTATIONS, PICTURES, instances_after, write_coco
 from fairprobe.scenes.scene import Instance, Mutant, Scene
 from fairprobe.scenes.sources import open_scenes
+from papers.distrofair.drawn import DrawnScenes
 
 STREETS = {one.name: one for one in DrawnScenes(3, seed=31)}
 OWN = {"person": (17, "Pedestrian"), "car": (3, "Car")}

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Mask
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
-from fairprobe.papers.distrofair.drawn import HEIGHTS, DrawnScene, draw_scene
 from fairprobe.scenes import deletion, insertion, rotation
 from fairprobe.scenes.cutouts import Cutout, Light, SceneCutouts, cut_out, cutouts_in, cutouts_of
 from fairprobe.scenes.deletion import control, delete, grown_mask
@@ -28,6 +27,7 @@ from fairprobe.scenes.labels import GROUND, VEHICLES
 from fairprobe.scenes.perspective import Views, perspective_of
 from fairprobe.scenes.rotation import MOST, RotationSettings, rotate, turn
 from fairprobe.scenes.scene import GivenScenes, Instance, Mutant, Picture, Scene, Skipped
+from papers.distrofair.drawn import HEIGHTS, DrawnScene, draw_scene
 
 STREET = {"person": 4, "car": 3, "truck": 1, "motorcycle": 1, "dog": 2, "bird": 2, "cat": 1}
 INSERTED = ("person", "car", "motorcycle", "truck", "dog", "cat", "bird")

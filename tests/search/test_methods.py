@@ -24,7 +24,6 @@ from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import judge
 from fairprobe.models import Encoder, GradientsOf, Model, TorchModel
-from fairprobe.papers.protocol import from_each
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import (
     ADF,
@@ -44,6 +43,7 @@ from fairprobe.search.methods import neuronfair
 from fairprobe.search.methods.base import Walkers, World
 from fairprobe.search.methods.neuronfair import NeuronFair
 from fairprobe.search.moves import Moves
+from papers.protocol import from_each
 from tests.helpers import (
     BLACK_BOX_METHODS,
     WHITE_BOX_METHODS,

@@ -19,7 +19,6 @@ from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Encoder, Model, TorchModel
 from fairprobe.models.chain import Passed
-from fairprobe.papers.protocol import from_each
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import (
     ADF,
@@ -33,6 +32,7 @@ from fairprobe.search import (
     search,
 )
 from fairprobe.search.catalogue import method_named
+from papers.protocol import from_each
 from tests.helpers import VARIANTS, everybody, planted, tiny_domain
 
 EVERY = [(name, variant) for name, variants in VARIANTS.items() for variant in variants or (None,)]

@@ -13,12 +13,10 @@ from starlette.testclient import TestClient
 from fairprobe import datasets, networks
 from fairprobe.audits import audit
 from fairprobe.models import one_thread
-from fairprobe.papers.tables import write
 from fairprobe.search import Budget
 from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
 from tests.helpers import leave_figures_empty
-from tests.papers.test_tables import example
 from tests.present.test_report_documents import repaired
 from tests.present.test_report_pictures import images, scenes
 
@@ -36,7 +34,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         network = networks.train(networks.lfcn(data.domain, classes=2), data)
         budget = Budget(seeds=20, local_iterations=20)
         audit(data, network, "gender", budget=budget, samples=500).save(runs / "credit")
-        write(example(), runs / "experiments", "table4")
     for name, body in (("repaired", repaired()), ("faces", images()), ("below/street", scenes())):
         (runs / name).mkdir(parents=True)
         (runs / name / "audit.json").write_text(json.dumps(body), encoding="utf-8")

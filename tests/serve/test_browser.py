@@ -36,7 +36,6 @@ PAGES = [
     "/",
     "/run/credit",
     "/run/faces",
-    "/run/experiments/table4",
     "/findings/credit",
     "/findings/credit?sort=gap&gap=1",
     "/pair/credit?row=0",

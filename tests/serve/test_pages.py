@@ -44,7 +44,7 @@ def listed(client: TestClient, query: str = "") -> list[str]:
 def test_the_list_has_every_kind_of_run(client: TestClient, runs: Path) -> None:
     text = client.get("/").text
     assert sorted(listed(client)) == sorted(place.name for place in runs_below(runs))
-    for kind in ("Table", "Repair", "Images", "Scenes", "Experiment"):
+    for kind in ("Table", "Repair", "Images", "Scenes"):
         assert f'<td data-title="Kind">{kind}</td>' in text
     people = read_table_run(runs / "credit").people
     assert percent(people.estimate) in text
@@ -58,11 +58,11 @@ def test_the_list_has_every_kind_of_run(client: TestClient, runs: Path) -> None:
         ("?words=nothing-like-it", []),
         (
             "?sort=name&order=asc",
-            ["below/street", "credit", "experiments/table4", "faces", "repaired"],
+            ["below/street", "credit", "faces", "repaired"],
         ),
         (
             "?sort=name&order=desc",
-            ["repaired", "faces", "experiments/table4", "credit", "below/street"],
+            ["repaired", "faces", "credit", "below/street"],
         ),
     ],
 )
@@ -75,7 +75,7 @@ def test_the_list_is_searched_and_sorted(client: TestClient, query: str, names: 
     ["?page=0", "?page=-3", "?page=²", "?page=99999999999999999999", "?sort=nothing", "?order=x"],
 )
 def test_an_odd_address_is_answered_with_what_is_there(client: TestClient, query: str) -> None:
-    assert len(listed(client, query)) == 5
+    assert len(listed(client, query)) == 4
 
 
 def test_runs_without_a_number_come_last_whatever_the_order(runs: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_damaged_run_says_so_and_spoils_nothing(client: TestClient, runs: Path
     (runs / "faces" / "audit.json").write_text('{"format": 3, "kind": "images"', encoding="utf-8")
     text = client.get("/").text
     assert "damaged" in text
-    assert len(listed(client)) == 4
+    assert len(listed(client)) == 3
     assert client.get("/run/faces").status_code == 400
 
 
@@ -117,9 +117,7 @@ def test_a_search_of_the_page_gets_the_list_alone(client: TestClient) -> None:
 # -- a run -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name", ["credit", "repaired", "faces", "below/street", "experiments/table4"]
-)
+@pytest.mark.parametrize("name", ["credit", "repaired", "faces", "below/street"])
 def test_every_run_has_its_report_inside_the_dashboard(client: TestClient, name: str) -> None:
     head, whole = client.get(f"/run/{name}"), client.get(f"/report/{name}")
     assert head.status_code == whole.status_code == 200

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.coverage import OF_GROUPS, OF_PEOPLE, OF_REPEATS, Cell, Draw, coverage
 
+from benchmarks.coverage import OF_GROUPS, OF_PEOPLE, OF_REPEATS, Cell, Draw, coverage
 from fairprobe.metrics import demographic_parity, demographic_parity_sd, selection_rates
 from fairprobe.statistics.groups import difference, ratios, spread
 

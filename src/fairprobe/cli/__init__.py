@@ -27,14 +27,12 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     clean,
     data,
     evidence,
-    experiments,
     insidebias,
     listings,
     names,
     repair,
     scenes,
     serve,
-    surveys,
 )
 from fairprobe.cli.common import BAD_INPUT, INTERRUPTED, OK, Interrupts, app, say
 from fairprobe.errors import GuessWarning

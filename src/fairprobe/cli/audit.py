@@ -40,7 +40,7 @@ FailOver = Annotated[
 ]
 
 DATA = (
-    "A packaged data set (adult, german, bank, compas, meps; see 'fairprobe datasets'), or your own"
+    "A packaged data set (adult, german, bank, compas; see 'fairprobe datasets'), or your own"
     " table: a CSV or Parquet file."
 )
 

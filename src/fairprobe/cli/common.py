@@ -40,8 +40,23 @@ class SafeConsole(Console):
             yield segment if control else Segment(printable(text), style)
 
 
+# Commands that went, and what replaces them.
+GONE = {
+    "experiments": "python -m papers (in a clone of the repository)",
+    "experiment": "python -m papers NAME (in a clone of the repository)",
+    "survey": "python -m papers survey (in a clone of the repository)",
+    "mix-surveys": "python -m papers mix-surveys (in a clone of the repository)",
+}
+
+
 class Commands(TyperGroup):
     """All commands. Wrong options are reported as everything else is."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; for one that went, print its replacement."""
+        if args[0] in GONE and args[0] not in self.commands:
+            end(BAD_INPUT, f"'fairprobe {args[0]}' is now: {GONE[args[0]]}.")
+        return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
         """Run a command. What the option parser refuses is shown on a safe console."""

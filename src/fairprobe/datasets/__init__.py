@@ -1,9 +1,8 @@
 """Data sets: coded rows with labels, their schema, and where they come from.
 
-`load("adult")` or `adult()` gives a `Dataset`; `catalogue()` describes all of them. Four tables are
-packaged; MEPS is downloaded with `fetch_meps()` after its `TERMS` were shown. `open_table` makes a
-data set of a CSV or Parquet file or a DataFrame, `dataset_of` of a table and its labels.
-`write_domain` and `read_domain` keep a schema in a file.
+`load("adult")` or `adult()` gives a `Dataset`; `catalogue()` describes the four packaged ones.
+`open_table` makes a data set of a CSV or Parquet file or a DataFrame, `dataset_of` of a table and
+its labels. `write_domain` and `read_domain` keep a schema in a file.
 """
 
 from __future__ import annotations
@@ -15,15 +14,12 @@ from fairprobe.datasets.base import Card, Dataset, Split
 from fairprobe.datasets.compas import compas as compas
 from fairprobe.datasets.files import read_table
 from fairprobe.datasets.german import german as german
-from fairprobe.datasets.meps import TERMS, fetch_meps
-from fairprobe.datasets.meps import meps as meps
 from fairprobe.datasets.own import dataset_of, open_table, write_domain
 from fairprobe.datasets.registry import Entry, catalogue, find, load, names, read_packaged
 from fairprobe.schema.coding import Coding, domain_of, rows_from_frame
 from fairprobe.schema.domain_file import Declared, read_domain
 
 __all__ = [
-    "TERMS",
     "Card",
     "Coding",
     "Dataset",
@@ -33,7 +29,6 @@ __all__ = [
     "catalogue",
     "dataset_of",
     "domain_of",
-    "fetch_meps",
     "find",
     "load",
     "names",

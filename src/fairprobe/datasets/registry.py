@@ -16,8 +16,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from io import BytesIO
-from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -25,7 +24,6 @@ from fairprobe.datasets.base import Card, Dataset
 from fairprobe.errors import SettingError, StorageError, suggest
 
 Loader = TypeVar("Loader", bound=Callable[..., Dataset])
-Progress: TypeAlias = "Callable[[str], None] | None"
 
 UNKNOWN = ("", "?")  # how the sources write an unknown value; any other text is a value
 REGISTRY: dict[str, Entry] = {}
@@ -33,10 +31,9 @@ REGISTRY: dict[str, Entry] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """What is known of a data set before its table is read. (A test compares it with the table.)
+    """Describe a data set before its table is read. (A test compares it with the table.)
 
-    `sha256` is the checksum of the packaged table. A data set without one is fetched: `fetch`
-    downloads its table, `fetched_file` says where it lies then, and `terms` are to be shown first.
+    `sha256` is the checksum of the packaged table.
     """
 
     name: str
@@ -44,10 +41,7 @@ class Entry:
     rows: int
     attributes: int
     protected: tuple[str, ...]
-    sha256: str = ""
-    terms: str = ""
-    fetch: Callable[[Progress], Path] | None = None
-    fetched_file: Callable[[], Path] | None = None
+    sha256: str
     load: Callable[..., Dataset] = field(init=False)
 
     def loader(self, function: Loader) -> Loader:
@@ -73,32 +67,9 @@ class Entry:
     def source(self) -> str:
         return self.card.source
 
-    @property
-    def packaged(self) -> bool:
-        return self.fetched_file is None
-
-    @property
-    def available(self) -> bool:
-        """Whether it can be loaded now."""
-        try:
-            file = self.fetched_file() if self.fetched_file else packaged_file(self.name)
-            return file.is_file()
-        except OSError:  # no home folder, or a folder without read permission
-            return False
-
     def to_dict(self) -> dict[str, Any]:
         """The description as plain data."""
-        names = [
-            "name",
-            "title",
-            "rows",
-            "attributes",
-            "protected",
-            "license",
-            "source",
-            "packaged",
-            "available",
-        ]
+        names = ("name", "title", "rows", "attributes", "protected", "license", "source")
         return {name: getattr(self, name) for name in names}
 
 
@@ -146,7 +117,7 @@ def read_packaged(name: str) -> pd.DataFrame:
     """The raw table as published: original values, and NaN where the source has no value. Its
     checksum is verified first.
     """
-    packaged = {entry.name: entry.sha256 for entry in catalogue() if entry.packaged}
+    packaged = {entry.name: entry.sha256 for entry in catalogue()}
     if name not in packaged:
         raise SettingError(f"There is no packaged table '{name}'.{suggest(str(name), packaged)}")
     file, expected = packaged_file(name), packaged[name]

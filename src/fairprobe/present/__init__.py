@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
     from fairprobe.documents import RunDocument
-    from fairprobe.documents.experiment import ExperimentDocument
 
 __all__ = ["environment", "fill_template", "render", "report", "summary_html"]
 
@@ -24,18 +23,16 @@ def render(document: RunDocument) -> str:
     return fill_template(*report(document))
 
 
-def report(document: RunDocument | ExperimentDocument) -> tuple[str, dict[str, Any]]:
-    """The template of a run's report, or of an experiment's page, and its variables. A template
+def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
+    """The template of a run's report, and its variables. A template
     that extends it can replace its blocks: head, top, main, pairs, footer.
     """
-    from fairprobe.documents.experiment import ExperimentDocument
     from fairprobe.documents.images import ImagesDocument
     from fairprobe.documents.names import NamesDocument
     from fairprobe.documents.scenes import ScenesDocument
     from fairprobe.documents.scores import ScoresDocument
     from fairprobe.documents.text import TextDocument
     from fairprobe.present import (
-        experiment,
         images_page,
         names_page,
         page,
@@ -52,8 +49,6 @@ def report(document: RunDocument | ExperimentDocument) -> tuple[str, dict[str, A
         return "text.html.j2", text_page.page(document)
     if isinstance(document, NamesDocument):
         return "names.html.j2", names_page.page(document)
-    if isinstance(document, ExperimentDocument):
-        return "experiment.html.j2", experiment.page(document)
     if isinstance(document, ScoresDocument):
         return "score_report.html.j2", score_summary.page(document)
     return "report.html.j2", page.page(document)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from fairprobe.documents.experiment import Bar, Series
-from fairprobe.documents.experiment import BarGroup as Group
+from fairprobe.documents.base import Document
 from fairprobe.present.formats import SPACE, shortened
 from fairprobe.present.plots import DASHES, LineStyle
 from fairprobe.present.svg import FONT_SIZE, INK, LAYERS, LINE, MARK, MUTED, Slots, drawn
@@ -21,6 +20,35 @@ if TYPE_CHECKING:
 
 __all__ = ["Bar", "Group", "Series", "bar_figure", "bar_names", "line_figure", "line_styles"]
 
+
+class Series(Document, frozen=True):
+    """A line: `y` at each `x`, null where it is not defined. `low` and `high` make a band."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+
+
+class Bar(Document, frozen=True):
+    """A bar of a group. Bars of one name have one color; without a value only the text is shown."""
+
+    name: str
+    value: float | None
+    text: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+class BarGroup(Document, frozen=True):
+    """Bars that stand together, under one label."""
+
+    label: str
+    bars: Sequence[Bar]
+
+
+Group = BarGroup
 HEIGHT = 250  # units of a figure with lines
 DOTTED = 12  # points of a line, at most, that are marked with a dot
 COLORS = (MARK, *LAYERS)

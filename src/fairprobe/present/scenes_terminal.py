@@ -1,4 +1,4 @@
-"""What the terminal shows of a scenes audit and of its survey."""
+"""What the terminal shows of a scenes audit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fairprobe.documents.scenes import AnalysisDocument, Comparisons, ScenesDocument
-from fairprobe.documents.survey import SurveyEvaluation
 from fairprobe.present.formats import count
 from fairprobe.present.scene_comparisons import ORACLES, looks_real
 from fairprobe.present.table import UNDEFINED, Table
@@ -53,17 +52,3 @@ def class_tables(results: Sequence[AnalysisDocument], comparisons: Comparisons) 
         table = Table(head, rows, words=(0, 1, 7)).terminal(unbroken=7)
         parts += [Text(name, style="bold"), table, Text()]
     return Group(*parts)
-
-
-def survey_table(evaluation: SurveyEvaluation) -> RenderableType:
-    """Mean ratings from 0 to 10 of real and mutated pictures and by mutation; the last row in
-    percent of the real ones.
-    """
-    columns = list(evaluation.rows[0].realism)
-    rows = []
-    for row in evaluation.rows:
-        for question, ratings in (("realism", row.realism), ("likelihood", row.likelihood)):
-            means = [ratings[column].mean if column in ratings else None for column in columns]
-            cells = (UNDEFINED if mean is None else f"{mean:.2f}" for mean in means)
-            rows.append((row.name, question, *cells))
-    return Table(("pictures", "question", *columns), rows).terminal(unbroken=2)

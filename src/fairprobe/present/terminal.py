@@ -5,7 +5,7 @@ pair of people.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -64,48 +64,18 @@ def _of_names(document: NamesDocument) -> RenderableType:
 def datasets_table(entries: Sequence[Entry]) -> RenderableType:
     """What data sets there are: a table, and below it where each comes from."""
     table = Table(title="Data sets", title_justify="left", box=None, padding=(0, 2, 0, 0))
-    for name in ("name", "rows", "attributes", "sensitive ones", "here"):
+    for name in ("name", "rows", "attributes", "sensitive ones"):
         table.add_column(name, justify="right" if name in ("rows", "attributes") else "left")
     origins = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for entry in entries:
-        here = (
-            "packaged"
-            if entry.packaged
-            else "fetched"
-            if entry.available
-            else f"fairprobe datasets fetch {entry.name}"
-        )
-        cells = (
-            entry.name,
-            f"{entry.rows:,}",
-            str(entry.attributes),
-            ", ".join(entry.protected),
-            here,
-        )
+        protected = ", ".join(entry.protected)
+        cells = (entry.name, f"{entry.rows:,}", str(entry.attributes), protected)
         table.add_row(*(Text(cell) for cell in cells))
         origins.add_row(
             Text(entry.name, style="bold"),
             Text(f"{entry.title}. From {entry.source}. License: {entry.license}."),
         )
     return Group(table, Text(), origins)
-
-
-def experiments_table(entries: Sequence[dict[str, Any]]) -> RenderableType:
-    """The experiments that can be run again."""
-    table = Table(title="Experiments", title_justify="left", box=None, padding=(0, 2, 1, 0))
-    table.add_column("name", no_wrap=True)
-    table.add_column("what it does")
-    for entry in entries:
-        lines = [f"{entry['title']}.", f"{entry['about']} Quick: {entry['quick']}"]
-        lines += [f"--set {name}=…: {about}" for name, about in entry["options"].items()]
-        table.add_row(Text(entry["name"], style="bold"), Text("\n".join(lines)))
-    return Group(
-        table,
-        Text(
-            "Run one with: fairprobe experiment NAME [--scale quick|full] [--workers N | --cluster"
-            " ADDRESS]"
-        ),
-    )
 
 
 # -- images ----------------------------------------------------------------------------------------

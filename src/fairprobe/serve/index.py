@@ -10,13 +10,9 @@ from typing import Any, Literal, TypeAlias
 
 from fairprobe.documents import (
     RateDocument,
-    RunDocument,
     TableDocument,
-    decode,
-    read_bytes,
     read_run,
 )
-from fairprobe.documents.experiment import ExperimentDocument
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.scenes import ScenesDocument
@@ -34,9 +30,8 @@ from fairprobe.present.table import Cell, measure_cell
 from fairprobe.serve.places import Place, runs_below
 from fairprobe.serve.settings import ServeSettings
 
-AnyDocument: TypeAlias = RunDocument | ExperimentDocument
 Kind: TypeAlias = Literal[
-    "table", "repair", "images", "scenes", "text", "names", "experiment", "other", "unreadable"
+    "table", "repair", "images", "scenes", "text", "names", "other", "unreadable"
 ]
 KINDS: dict[Kind, str] = {
     "table": "Table",
@@ -45,7 +40,6 @@ KINDS: dict[Kind, str] = {
     "scenes": "Scenes",
     "text": "Text",
     "names": "Names",
-    "experiment": "Experiment",
     "other": "Other",
     "unreadable": "Unreadable",
 }
@@ -78,17 +72,10 @@ class Line:
         return f"{self.name} {self.title} {KINDS[self.kind]} {plain(self.result)}".casefold()
 
 
-def read_place(place: Place) -> AnyDocument:
-    """The document of a run or of an experiment, validated."""
-    if not place.is_experiment:
-        return read_run(place.folder)
-    return decode(read_bytes(place.file), ExperimentDocument, name=str(place.file))
-
-
 def line_of(place: Place) -> Line:
     """The line of a run; one that cannot be read says why."""
     try:
-        return _line(read_place(place), place)
+        return _line(read_run(place.folder), place)
     except StorageError as error:
         return Line(place, "unreadable", "", "", str(error))
 
@@ -176,11 +163,6 @@ def _(document: NamesDocument, place: Place) -> Line:
         names_page.headline(document),
         names_page.status(document),
     )
-
-
-@_line.register
-def _(document: ExperimentDocument, place: Place) -> Line:
-    return Line(place, "experiment", document.title, document.about.date, document.intro)
 
 
 @dataclass

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import ModelOrigin, TableDocument, file_in
+from fairprobe.documents import ModelOrigin, RunDocument, TableDocument, file_in, read_run
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import SceneAnswers, ScenesDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
@@ -35,7 +35,6 @@ from fairprobe.serve.albums import (
     scene_tests,
 )
 from fairprobe.serve.browse import Browser
-from fairprobe.serve.index import AnyDocument, read_place
 from fairprobe.serve.places import Place, find
 from fairprobe.serve.settings import ServeSettings
 from fairprobe.serve.uploads import upload_with
@@ -71,7 +70,7 @@ class OpenRun:
     """One state of a run. What is expensive is opened when it is first needed."""
 
     place: Place
-    document: AnyDocument
+    document: RunDocument
     settings: ServeSettings
     lock: RLock = field(default_factory=RLock)
     _drawn: tuple[int, Rows] | None = None
@@ -273,7 +272,7 @@ class OpenRuns:
         with self._lock:
             run = self._open.get(name)
             if run is None or run.place.stamp != place.stamp:
-                run = OpenRun(place, read_place(place), self.settings)
+                run = OpenRun(place, read_run(place.folder), self.settings)
             self._open[name] = run
             self._open.move_to_end(name)
             while len(self._open) > MOST_OPEN:

@@ -14,20 +14,15 @@ from fairprobe.errors import StorageError
 
 DEEPEST = 4  # folders below the served one
 MOST_FOLDERS = 50_000  # that are looked into
-EXPERIMENT = ".json"  # beside it lie name.md, name.csv and name.html
 
 
 @dataclass(frozen=True)
 class Place:
-    """A run folder, or the JSON file of an experiment. `stamp` changes when the file does."""
+    """A run folder. `stamp` changes when its document does."""
 
     name: str
     file: Path
     stamp: tuple[int, int, int]
-
-    @property
-    def is_experiment(self) -> bool:
-        return self.file.name != AUDIT
 
     @property
     def folder(self) -> Path:
@@ -48,22 +43,18 @@ def find(root: Path, name: str) -> Place:
     if bad or len(parts) > DEEPEST + 1:
         raise missing
     path = root
-    for part in parts[:-1]:
+    for part in parts:
         path /= part
-        if not _is_kind(path, stat.S_ISDIR):
+        if not _is_folder(path):
             raise missing
-    last = path / parts[-1]
-    if _is_kind(last, stat.S_ISDIR):
-        place = _place(root, last / AUDIT, name)
-    else:
-        place = _place(root, path / f"{parts[-1]}{EXPERIMENT}", name)
+    place = _place(root, path / AUDIT, name)
     if place is None:
         raise missing
     return place
 
 
 def runs_below(root: Path) -> Iterator[Place]:
-    """All runs and experiments, in no order. What lies inside of a run is not looked at."""
+    """Find all runs, in no order. Folders inside of a run are not searched."""
     left = [(root, 0)]
     looked = 0
     while left and looked < MOST_FOLDERS:
@@ -74,17 +65,9 @@ def runs_below(root: Path) -> Iterator[Place]:
             continue
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    if depth < DEEPEST:
-                        left.append((Path(entry.path), depth + 1))
-                elif entry.name.endswith(EXPERIMENT) and depth <= DEEPEST:
-                    path = Path(entry.path)
-                    if all(path.with_suffix(end).exists() for end in (".md", ".csv", ".html")):
-                        place = _place(root, path)
-                        if place is not None:
-                            yield place
+                is_shown = not entry.name.startswith(".") and depth < DEEPEST
+                if is_shown and entry.is_dir(follow_symlinks=False):
+                    left.append((Path(entry.path), depth + 1))
 
 
 def _place(root: Path, file: Path, name: str = "") -> Place | None:
@@ -94,14 +77,12 @@ def _place(root: Path, file: Path, name: str = "") -> Place | None:
         return None
     if not stat.S_ISREG(about.st_mode):
         return None
-    if not name:
-        of = file.parent if file.name == AUDIT else file.with_suffix("")
-        name = of.relative_to(root).as_posix()
+    name = name or file.parent.relative_to(root).as_posix()
     return Place(name, file, (about.st_mtime_ns, about.st_size, about.st_ino))
 
 
-def _is_kind(path: Path, kind: object) -> bool:
+def _is_folder(path: Path) -> bool:
     try:
-        return bool(kind(path.lstat().st_mode))  # type: ignore[operator]
+        return stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError):
         return False

@@ -51,7 +51,7 @@ def show(request: Request) -> Response:
         request,
         "start.html.j2",
         active="start",
-        entries=[each for each in datasets.catalogue() if each.available],
+        entries=datasets.catalogue(),
         uploads=uploads(desk.settings),
         most=desk.settings.most_upload // 10**6,
         chosen=chosen,

@@ -1,0 +1,302 @@
+"""DistroFair's tables 5 and 10 and its figure 4, from surveys: which pictures were shown, and how
+real people found them.
+
+A survey is a folder with the files that `python -m papers survey-page` or `mix-surveys` writes; the
+CSV files of its participants lie in its folder `answers`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import log10
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from fairprobe.errors import DataError
+from fairprobe.results import RankTest
+from papers.base import Plan
+from papers.distrofair.answers import (
+    QUESTIONS,
+    TOP,
+    Rated,
+    ValidRatings,
+    evaluate_survey,
+    rating_row,
+    read_answers,
+    valid_ratings,
+)
+from papers.distrofair.runs import (
+    DATASETS,
+    MUTATIONS,
+    RECOGNIZERS,
+    SceneExperiment,
+    SceneRun,
+    known_dataset,
+    named_folder,
+    read_runs,
+)
+from papers.distrofair.survey import REAL, read_key
+from papers.distrofair.survey_document import Rating, SurveyKey, SurveyPicture
+from papers.document import Bar, BarGroup, Bars, Figure, Measure, Provenance
+from papers.jobs import Outcome
+from papers.tables import Cell
+
+ANSWERS = "answers"
+EVERY, INDUCING = "every", "inducing"
+TITLES: Mapping[str, str] = {
+    **SceneExperiment.titles,
+    EVERY: "all pictures",
+    INDUCING: "error-inducing pictures",
+    REAL: "real pictures",
+    "participants": "all participants",
+    "valid": "valid participants",
+}
+
+
+class SurveyExperiment(SceneExperiment):
+    """Made from surveys."""
+
+    titles = TITLES
+
+    def provenance(self, plan: Plan) -> Provenance:
+        keys = [key for _, key in keys_of(plan)]
+        return Provenance(scale=f"{sum(len(key.pictures) for key in keys)} pictures")
+
+
+class Table5(SurveyExperiment):
+    """The pictures of the study."""
+
+    name = "distrofair-table5"
+    title = "DistroFair, Table 5: pictures of the user study"
+    about = "Pictures shown to participants, by data set and mutation."
+    table = "table5"
+    measures = (Measure("images", "Pictures", "count"),)
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for _, key in keys_of(plan):
+            for one in key.pictures:
+                kinds = [EVERY, INDUCING] if one.is_inducing else [EVERY]
+                rows = [one.operator] if one.operator == REAL else [one.operator, MUTATIONS]
+                for dataset in (one.dataset, DATASETS):
+                    counts.update((dataset, row, kind) for row in rows for kind in kinds)
+        return [
+            Cell(dataset, row, kind, "", "images", (float(count),))
+            for (dataset, row, kind), count in counts.items()
+        ]
+
+
+class Table10(SurveyExperiment):
+    """How real and how likely the pictures look."""
+
+    name = "distrofair-table10"
+    title = "DistroFair, Table 10: realism and likelihood"
+    about = "Mean ratings from 0 to 10 by valid participants, and their ratio to real pictures."
+    table = "table10"
+    measures = (
+        Measure("realism", "Realism", "number", "From 0 to 10."),
+        Measure("likelihood", "Likelihood of the scene", "number", "From 0 to 10."),
+        Measure("realism_ratio", "Realism, of that of real pictures", "share"),
+        Measure("likelihood_ratio", "Likelihood, of that of real pictures", "share"),
+        Measure("participants", "Participants", "count", "Valid ones count vehicles well."),
+    )
+    remarks = (
+        "Ratings of one participant or of one picture are not independent; no interval is given.",
+    )
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        found = ratings_of(plan)
+        rated = [one for ratings in found for one in ratings.rated]
+        datasets = sorted({picture.dataset for picture, _ in rated})
+        people = (
+            ("participants", sum(one.participants for one in found)),
+            ("valid", sum(len(one.valid) for one in found)),
+        )
+        cells = [Cell(DATASETS, "", kind, "", "participants", (float(n),)) for kind, n in people]
+        for dataset in (*datasets, DATASETS):
+            own = [one for one in rated if dataset in (one[0].dataset, DATASETS)]
+            cells += self._row(dataset, own)
+        return cells
+
+    def _row(self, dataset: str, rated: Rated) -> Iterator[Cell]:
+        operators = sorted({picture.operator for picture, _ in rated} - {REAL})
+        row = rating_row(dataset, rated, operators)
+        for question in QUESTIONS:
+            groups: dict[str, Rating] = getattr(row, question)
+            real = groups[REAL].mean
+            for group, rating in groups.items():
+                name = MUTATIONS if group == "mutated" else group
+                for kind, value in ((EVERY, rating.mean), (INDUCING, rating.inducing)):
+                    if value is None:
+                        continue
+                    yield Cell(dataset, name, kind, "", question, (value,))
+                    if real and group != REAL and dataset == DATASETS:
+                        ratio = f"{question}_ratio"
+                        yield Cell(dataset, name, kind, "", ratio, (value / real,))
+
+
+class Figure4(SurveyExperiment):
+    """The histogram of the ratings of realism."""
+
+    name = "distrofair-figure4"
+    title = "DistroFair, Figure 4: how often each score of realism was given"
+    about = "Answers of valid participants on real and on mutated pictures."
+    table = "figure4"
+    measures = (
+        Measure("answers", "Answers", "count"),
+        Measure("low", "Scores from 0 to 3", "share", "Pictures that do not look real."),
+    )
+    kinds: ClassVar[tuple[str, str]] = (REAL, MUTATIONS)
+    remarks = ("The paper's bars have no numbers. Its axis begins at 1, its scale at 0.",)
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        cells = []
+        for kind, scores in self._scores(plan).items():
+            low = sum(score <= 3 for score in scores) / len(scores) if scores else None
+            for key, value in (("answers", float(len(scores))), ("low", low)):
+                cells.append(
+                    Cell(DATASETS, kind, EVERY, "", key, () if value is None else (value,))
+                )
+        return cells
+
+    def printed(self) -> list[Cell]:
+        return []
+
+    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
+        del outcome
+        counts = {kind: Counter(map(round, own)) for kind, own in self._scores(plan).items()}
+        groups = [
+            BarGroup(
+                str(score),
+                [
+                    Bar("real" if kind == REAL else "mutated", counts[kind][score])
+                    for kind in self.kinds
+                ],
+            )
+            for score in range(TOP + 1)
+        ]
+        return [Bars("Figure 4: scores of realism", groups, "score", "count")]
+
+    def _scores(self, plan: Plan) -> dict[str, list[float]]:
+        found: dict[str, list[float]] = {kind: [] for kind in self.kinds}
+        for ratings in ratings_of(plan):
+            for picture, one in ratings.rated:
+                found[REAL if picture.operator == REAL else MUTATIONS].append(one.realism)
+        return found
+
+
+class RankTests(SceneExperiment):
+    """RQ2 and RQ4: whether mutants can be told from other pictures."""
+
+    name = "distrofair-tests"
+    title = "DistroFair, RQ2 and RQ4: Mann–Whitney tests"
+    about = (
+        "Mutants against originals and against usual insertions, by the error rates of pictures"
+        " without the mutated class (RQ2); against originals by the realism that people give them"
+        " and by CLIP-IQA (RQ4)."
+    )
+    table = "tests"
+    titles: ClassVar[Mapping[str, str]] = {
+        **SceneExperiment.titles,
+        "originals": "originals, by errors",
+        "usual": "usual insertions, by errors",
+        "people": "originals, by people’s scores of realism",
+        "clip": "originals, by CLIP-IQA",
+    }
+    measures = (
+        Measure("mutated", "Mean of the mutants", "number"),
+        Measure("other", "Mean of the others", "number"),
+        Measure("u", "U", "number", "It grows with the numbers of pictures."),
+        Measure("log_p", "p as a power of ten", "number", "−1.3 is p = .05, 0 is p = 1."),
+    )
+    remarks = (
+        "The paper tests all services and data sets together, ours each recognizer alone. Pictures"
+        " of one scene are not independent, so p is too small in both.",
+        "The paper prints p as zero for people’s scores, which is no power of ten.",
+        "People’s scores need answers in the folder of a run, and CLIP-IQA a run with --clip.",
+    )
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        cells: list[Cell] = []
+
+        def add(dataset: str, row: str, method: str, *values: float | None) -> None:
+            cells.extend(
+                Cell(dataset, row, method, "", measure.key, () if value is None else (value,))
+                for measure, value in zip(self.measures, values, strict=True)
+            )
+
+        runs = read_runs(plan.runs)
+        for run in runs:
+            found = run.document.comparisons
+            # A single run is all that there is, and stands beside the paper's.
+            datasets = (run.dataset, DATASETS) if len(runs) == 1 else (run.dataset,)
+            for row, several in (("originals", found.ood_vs_original), ("usual", found.ood_vs_id)):
+                for one in several:
+                    numbers = (one.first_mean, one.second_mean, one.u, _power(one.p))
+                    add(run.dataset, row, one.detector, *numbers)
+            for row, test in _looks(run):
+                numbers = (test.second_mean, test.first_mean, test.statistic, _power(test.p_value))
+                for dataset in datasets:
+                    add(dataset, row, RECOGNIZERS, *numbers)
+        return cells
+
+    def beside(self, cell: Cell) -> Cell:
+        """The paper prints p, not its logarithm."""
+        if cell.measure != "log_p":
+            return super().beside(cell)
+        return replace(cell, paper=_power(super().beside(replace(cell, measure="p")).paper))
+
+    def printed(self) -> list[Cell]:
+        cells = super().printed()
+        powers = (replace(cell, measure="log_p") for cell in cells if cell.measure == "u")
+        return [*cells, *map(self.beside, powers)]
+
+
+def _power(p: float | None) -> float | None:
+    return log10(p) if p else None
+
+
+def _looks(run: SceneRun) -> Iterator[tuple[str, RankTest]]:
+    """How originals (first) and mutants look to people, and to CLIP with the paper's prompts."""
+    quality = run.document.comparisons.quality
+    for measure in quality.measures if quality else ():
+        if measure.name == "clip_realism" and measure.test:
+            yield "clip", measure.test
+    paths = sorted((run.folder / ANSWERS).glob("*.csv"))
+    if paths:
+        yield "people", evaluate_survey(run.folder, paths).tests["realism"]
+
+
+def keys_of(plan: Plan) -> list[tuple[Path, SurveyKey]]:
+    """The surveys, with the paper's names of the data sets; NAME=FOLDER names the one of all its
+    pictures.
+    """
+    found = []
+    for text in plan.runs:
+        name, folder = named_folder(text)
+        key = read_key(Path(folder))
+
+        def renamed(one: SurveyPicture, name: str = name) -> SurveyPicture:
+            return msgspec.structs.replace(one, dataset=known_dataset(name or one.dataset))
+
+        pictures = list(map(renamed, key.pictures))
+        found.append((Path(folder), msgspec.structs.replace(key, pictures=pictures)))
+    return found
+
+
+def ratings_of(plan: Plan) -> list[ValidRatings]:
+    """The answers of valid participants to each survey."""
+    found = []
+    for folder, key in keys_of(plan):
+        paths = sorted((folder / ANSWERS).glob("*.csv"))
+        if not paths:
+            raise DataError(
+                f"There are no answers in {folder / ANSWERS}. Put the CSV files of the participants"
+                " there, as the survey's page gives them."
+            )
+        found.append(valid_ratings(key, read_answers(paths, key)))
+    return found

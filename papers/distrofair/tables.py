@@ -1,0 +1,407 @@
+"""DistroFair's tables 3, 4, 6 to 9, 11 and 12, from runs of `fairprobe scenes`.
+
+Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024.
+
+    paper                                      here
+    #Classes, #Class violations, rate          `classes`, `violations`, `violation_rate`
+    Error inputs, #Gen inputs, error rate      `error_inducing`, `tests`, `error_rate`
+    rows "Dataset", "Subject" and "Total"      sums over all settings of a data set, of a
+                                               recognizer, and of all
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import ClassVar, TypeAlias
+
+from fairprobe.documents.scenes import AnalysisDocument, Oracle, Total
+from papers.base import Plan
+from papers.distrofair.runs import (
+    DATASETS,
+    MUTATIONS,
+    RECOGNIZERS,
+    SceneExperiment,
+    SceneRun,
+    read_runs,
+)
+from papers.document import Measure, Row
+from papers.tables import Cell
+
+Place: TypeAlias = tuple[str, str, str, str]  # data set, attribute, method, variant
+
+EFFECT = (
+    Measure("classes", "Classes", "count", "Those with enough objects to be judged."),
+    Measure("violations", "Classes above the mean error rate", "count"),
+    Measure("violation_rate", "Violation rate", "share", "Classes above the mean, of all classes."),
+    Measure("error_inducing", "Error-inducing pictures", "count"),
+    Measure("tests", "Pictures generated and answered", "count"),
+    Measure("error_rate", "Fairness error rate", "share", "Error-inducing pictures, of all."),
+)
+SETTINGS = (
+    "The paper tests three services on MS-COCO and Cityscapes. Runs of other recognizers and data"
+    " sets stand beside them; only the totals are comparable then, and they are about other"
+    " classes and pictures.",
+    "Some class always lies above the mean. Which classes are shown to fail more often than chance"
+    " gives is in the report of each run.",
+    "Intervals are those of the runs, over scenes; totals over several settings have none, since"
+    " settings share scenes.",
+)
+
+
+# -- tables 3 and 4: what was tested ---------------------------------------------------------------
+
+
+class Table3(SceneExperiment):
+    """The data sets."""
+
+    name = "distrofair-table3"
+    title = "DistroFair, Table 3: data sets"
+    about = "The scenes of each run, and the classes that are annotated in them."
+    table = "table3"
+    measures = (
+        Measure("images", "Pictures", "count"),
+        Measure("classes", "Classes with an annotated object", "count"),
+    )
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        runs = read_runs(plan.runs)
+        numbers: dict[str, tuple[int, int]] = {}
+        for run in runs:
+            images, classes = numbers.get(run.dataset, (0, 0))
+            data = run.document.data
+            numbers[run.dataset] = max(images, data.scenes), max(classes, len(data.objects))
+        return [
+            Cell(dataset, "", "pictures", "", measure.key, (float(value),))
+            for dataset, values in numbers.items()
+            for measure, value in zip(self.measures, values, strict=True)
+        ]
+
+
+class Table4(SceneExperiment):
+    """The recognizers."""
+
+    name = "distrofair-table4"
+    title = "DistroFair, Table 4: recognizers"
+    about = "Classes that each recognizer names, and those that were judged in any setting."
+    table = "table4"
+    measures = (
+        Measure(
+            "labels",
+            "Labels",
+            "count",
+            "Of the paper's services, those that their makers say they support (Amazon: or more);"
+            " of ours, those that they named in any picture, as the annotation counts them (a bus"
+            " as a car, if it does).",
+        ),
+        Measure("classes", "Classes", "count"),
+    )
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        runs = read_runs(plan.runs)
+        classes: dict[str, set[str]] = {}
+        for _, method, _, one in _settings(runs):
+            classes.setdefault(method, set()).update(rate.label for rate in one.classes)
+        named: dict[str, int] = {}
+        for run in runs:
+            for detector in run.document.detectors:
+                if detector.named is not None:
+                    named[detector.name] = max(named.get(detector.name, 0), detector.named)
+        return [
+            Cell(DATASETS, "", method, "", key, (float(count),))
+            for key, counts in (
+                ("labels", named),
+                ("classes", {method: len(labels) for method, labels in classes.items()}),
+            )
+            for method, count in counts.items()
+        ]
+
+
+# -- tables 6 and 7: effectiveness -----------------------------------------------------------------
+
+
+class Table6(SceneExperiment):
+    """By the ground truth."""
+
+    name = "distrofair-table6"
+    title = "DistroFair, Table 6: violations by the ground truth"
+    about = (
+        "For each recognizer, data set and mutation: classes whose error rate is above the mean of"
+        " all classes, and pictures that show it."
+    )
+    table = "table6"
+    measures = EFFECT
+    remarks = SETTINGS
+    rows: ClassVar[Row] = "variant"
+    oracles: ClassVar[tuple[Oracle, ...]] = ("gt",)
+
+    def variant(self, oracle: Oracle) -> str:
+        """What tells the rows of one mutation apart."""
+        return oracle if len(self.oracles) > 1 else ""
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        runs = read_runs(plan.runs)
+        groups: dict[Place, list[AnalysisDocument]] = {}
+        for dataset, method, operator, one in _settings(runs):
+            if one.oracle not in self.oracles:
+                continue
+            for place in (
+                (dataset, operator, method),
+                (dataset, MUTATIONS, RECOGNIZERS),
+                (DATASETS, MUTATIONS, method),
+                (DATASETS, MUTATIONS, RECOGNIZERS),
+            ):
+                groups.setdefault((*place, self.variant(one.oracle)), []).append(one)
+        return [
+            Cell(
+                *place,
+                key,
+                () if value is None else (value,),
+                failed="no class was judged" if value is None else "",
+                interval=(some[0].error_low, some[0].error_high)
+                if key == "error_rate" and len(some) == 1
+                else None,
+            )
+            for place, some in groups.items()
+            for key, value in _effect(some).items()
+        ]
+
+
+class Table7(Table6):
+    """By the metamorphic oracle."""
+
+    name = "distrofair-table7"
+    title = "DistroFair, Table 7: violations by the metamorphic oracle"
+    about = (
+        "As Table 6, for objects that are lost (exclusion) or added (inclusion) between the"
+        " original and the mutated picture."
+    )
+    table = "table7"
+    oracles = ("exclusion", "inclusion")
+
+
+def _settings(runs: Iterable[SceneRun]) -> Iterator[tuple[str, str, str, AnalysisDocument]]:
+    """Data set, recognizer and mutation of every analysis of unusual pictures."""
+    for run in runs:
+        for one in run.document.results:
+            if one.kind == "ood" and one.operator != "all":
+                yield run.dataset, one.detector, one.operator, one
+
+
+def _effect(several: Sequence[AnalysisDocument]) -> dict[str, float | None]:
+    """The six numbers of a row."""
+    classes = sum(len(one.classes) for one in several)
+    violations = sum(len(one.violations) for one in several)
+    inducing, tests = (
+        sum(getattr(one, name) for one in several) for name in ("error_inducing", "tests")
+    )
+    return {
+        "classes": classes,
+        "violations": violations,
+        "violation_rate": violations / classes if classes else None,
+        "error_inducing": inducing,
+        "tests": tests,
+        "error_rate": inducing / tests if tests else None,
+    }
+
+
+# -- table 8: beyond and within what is usual ------------------------------------------------------
+
+
+class Table8(SceneExperiment):
+    """Insertion beyond the distribution against insertion within it."""
+
+    name = "distrofair-table8"
+    title = "DistroFair, Table 8: insertion beyond (OOD) and within (ID) what is usual"
+    about = (
+        "The first repeat of unusual insertions against the one of usual ones; no class is too"
+        " rare, as in the paper."
+    )
+    table = "table8"
+    rows: ClassVar[Row] = "variant"
+    measures = (
+        *(measure for measure in EFFECT if measure.key != "classes"),
+        Measure("violation_gain", "Gain in the violation rate", "share", "OOD over ID."),
+        Measure("error_gain", "Gain in the fairness error rate", "share", "OOD over ID."),
+    )
+    remarks = (
+        *SETTINGS[:2],
+        "The transcript of the paper's table has lost its row labels and two columns; they were"
+        " assigned by the order of rows and the sums of columns.",
+    )
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        runs = read_runs(plan.runs)
+        groups: dict[Place, list[Total]] = {}
+        for run in runs:
+            for one in run.document.comparisons.usual:
+                for kind, total in (("id", one.usual), ("ood", one.unusual)):
+                    for dataset in (run.dataset, DATASETS):
+                        for method in (one.detector, RECOGNIZERS):
+                            place = (dataset, one.oracle, method, kind)
+                            groups.setdefault(place, []).append(total)
+        sums = {place: _total(some) for place, some in groups.items()}
+        cells = [
+            Cell(*place, key, () if value is None else (value,))
+            for place, values in sums.items()
+            for key, value in values.items()
+        ]
+        for (dataset, oracle, method, kind), values in sums.items():
+            if kind == "ood":
+                within = sums[dataset, oracle, method, "id"]
+                for what in ("violation", "error"):
+                    now, base = values[f"{what}_rate"], within[f"{what}_rate"]
+                    gain = (now / base - 1,) if base and now is not None else ()
+                    cells.append(Cell(dataset, oracle, method, "", f"{what}_gain", gain))
+        return cells
+
+
+def _total(several: Sequence[Total]) -> dict[str, float | None]:
+    sums = {
+        name: sum(getattr(one, name) for one in several)
+        for name in ("classes", "violations", "error_inducing", "tests")
+    }
+    return {
+        "violations": sums["violations"],
+        "violation_rate": sums["violations"] / sums["classes"] if sums["classes"] else None,
+        "error_inducing": sums["error_inducing"],
+        "tests": sums["tests"],
+        "error_rate": sums["error_inducing"] / sums["tests"] if sums["tests"] else None,
+    }
+
+
+# -- table 9: time ---------------------------------------------------------------------------------
+
+
+class Table9(SceneExperiment):
+    """Seconds for a picture."""
+
+    name = "distrofair-table9"
+    title = "DistroFair, Table 9: time"
+    about = "The time in which the unusual pictures were painted, without the recognizers."
+    table = "table9"
+    measures = (
+        Measure("images", "Pictures generated", "count"),
+        Measure("seconds", "Time for all of them", "seconds"),
+        Measure("seconds_each", "Time for one", "seconds"),
+        Measure("per_hour", "Pictures in an hour", "count"),
+    )
+    titles: ClassVar[Mapping[str, str]] = {**SceneExperiment.titles, "distrofair": "DistroFair"}
+    remarks = (
+        "The paper's times are of a machine with a GPU, larger pictures, a segmenter and LaMa; ours"
+        " take annotated masks. A picture that an earlier run painted is not painted again, and"
+        " keeps its time.",
+    )
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        runs = read_runs(plan.runs)
+        sums: dict[tuple[str, str], tuple[int, float]] = {}
+        for run in runs:
+            for one in run.document.comparisons.times:
+                operator = MUTATIONS if one.operator == "total" else one.operator
+                for dataset in (run.dataset, DATASETS):
+                    images, seconds = sums.get((dataset, operator), (0, 0.0))
+                    more = one.images * (one.seconds or 0.0)
+                    sums[dataset, operator] = images + one.images, seconds + more
+        return [
+            Cell(dataset, operator, "distrofair", "", key, (value,))
+            for (dataset, operator), (images, seconds) in sums.items()
+            if images
+            for key, value in (
+                ("images", float(images)),
+                ("seconds", seconds),
+                ("seconds_each", seconds / images),
+                ("per_hour", 3600 * images / seconds if seconds else 0.0),
+            )
+        ]
+
+    def beside(self, cell: Cell) -> Cell:
+        """The paper prints the seconds for one picture in its text only."""
+        if cell.measure != "seconds_each":
+            return super().beside(cell)
+        whole = super().beside(replace(cell, measure="seconds")).paper
+        images = super().beside(replace(cell, measure="images")).paper
+        return replace(cell, paper=whole / images if whole and images else None)
+
+    def printed(self) -> list[Cell]:
+        cells = super().printed()
+        each = (
+            replace(cell, measure="seconds_each") for cell in cells if cell.measure == "seconds"
+        )
+        return [*cells, *map(self.beside, each)]
+
+
+# -- tables 11 and 12: accuracy --------------------------------------------------------------------
+
+
+class Table11(SceneExperiment):
+    """RQ5: real pictures against generated ones with the same objects."""
+
+    name = "distrofair-table11"
+    title = "DistroFair, Table 11: accuracy on real and on generated pictures"
+    about = (
+        "Each unusual insertion is paired with a real picture that has as many objects of the"
+        " inserted classes (algorithm 4)."
+    )
+    table = "table11"
+    measures = (
+        Measure("real", "Accuracy on real pictures", "share"),
+        Measure("generated", "Accuracy on generated pictures", "share"),
+        Measure("gain", "Gain on generated pictures", "share", "Generated over real."),
+        Measure("pairs", "Pairs of pictures", "count"),
+    )
+    remarks: ClassVar[Sequence[str]] = (
+        "The column of all recognizers is the mean of theirs, as in the paper's Table 12.",
+    )
+    parts: ClassVar[tuple[str, str, str, str]] = ("rq5", "real", "generated", "pairs")
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        runs = read_runs(plan.runs)
+        what, first, second, count = self.parts
+        relative = self.measures[2].key
+        found: dict[tuple[str, str], dict[str, float]] = {}
+        for run in runs:
+            for one in getattr(run.document.comparisons, what):
+                before, after = getattr(one, first), getattr(one, second)
+                if before is None or after is None:
+                    continue
+                values = {first: before, second: after, count: float(getattr(one, count))}
+                if before:
+                    values[relative] = after / before - (what == "rq5")
+                found[run.dataset, one.detector] = values
+        cells = [
+            Cell(dataset, "", method, "", key, (value,))
+            for (dataset, method), values in found.items()
+            for key, value in values.items()
+        ]
+        for dataset in dict.fromkeys(cell.dataset for cell in cells):
+            for measure in self.measures:
+                own = [
+                    cell.values[0]
+                    for cell in cells
+                    if (cell.dataset, cell.measure) == (dataset, measure.key)
+                ]
+                if own and measure.key != count:
+                    cells.append(Cell(dataset, "", RECOGNIZERS, "", measure.key, (fmean(own),)))
+        return cells
+
+
+class Table12(Table11):
+    """RQ6: classes that were not mutated, in error-inducing pictures."""
+
+    name = "distrofair-table12"
+    title = "DistroFair, Table 12: accuracy on classes that were not mutated"
+    about = "Error-inducing pictures (ground truth) against their originals."
+    table = "table12"
+    measures = (
+        Measure("original", "Accuracy on originals", "share"),
+        Measure("mutated", "Accuracy on error-inducing pictures", "share"),
+        Measure("kept", "Accuracy that is left", "share", "Error-inducing over original."),
+        Measure("images", "Error-inducing pictures", "count"),
+    )
+    remarks = (
+        "The column of all recognizers is the mean of theirs, ratios included, as in the paper.",
+        "The pictures were chosen because a recognizer errs in them, so a fall is expected.",
+    )
+    parts = ("rq6", "original", "mutated", "images")

@@ -1,0 +1,138 @@
+"""The IIFR paper's tables 1 and 2: how many people its data sets have, in which groups, and how
+many of each are in class 1. Nothing is trained, and nothing is left to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from fairprobe.datasets.base_rates import base_rates
+from fairprobe.documents import Count, Document
+from papers import paper
+from papers.base import Experiment, Plan, Subject, Variant, cell_of, collect
+from papers.data.iifr import BANDS, load_iifr
+from papers.document import Measure
+from papers.iifr import ADULT, COMPAS, GERMAN
+from papers.jobs import Inputs, Job, Outcome, Plain
+from papers.tables import Cell
+
+ALL = "all"
+CODINGS = {  # the groups in the order of the paper's A = 0, 1, …
+    ADULT: ("Male", "Female"),
+    COMPAS: ("other", "African-American"),
+    GERMAN: tuple(BANDS),
+}
+
+
+class GroupCounts(Document, frozen=True, kw_only=True):
+    """The people of each group, and those of class 1 among them; everybody is the group "all"."""
+
+    people: dict[str, Count]
+    positive: dict[str, Count]
+
+
+def look(settings: Plain, inputs: Inputs) -> GroupCounts:
+    """Count the groups of a data set in the paper's coding."""
+    del inputs
+    found = base_rates(load_iifr(settings["dataset"]))
+    groups = {ALL: found.everybody, **{one.group: one for one in found.groups}}
+    return GroupCounts(
+        people={name: one.share.hits for name, one in groups.items()},
+        positive={name: one.labels[1].hits for name, one in groups.items()},
+    )
+
+
+class Groups(Experiment):
+    """Data sets × groups."""
+
+    citation = paper.IIFR
+    is_counted = True
+    quick = "the same."
+    subjects: ClassVar[Sequence[Subject]]
+    measures = (
+        Measure("people", "People", "count"),
+        Measure("share", "Share of each group, P(A = a)", "share"),
+        Measure(
+            "positive",
+            "Share of class 1, P(Y = 1 | A = a)",
+            "share",
+            "Class 1 is an income above 50,000 dollars, another offense within two years, a bad"
+            " credit risk.",
+        ),
+    )
+
+    def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
+        return [[_job(subject) for subject in plan.subjects(self.subjects)]]
+
+    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
+        return [
+            collect(plan, outcome, cell, [_job(subject)], GroupCounts, _reader(measure.key, group))
+            for measure in self.measures
+            for subject in self.subjects
+            for column, group in {ALL: ALL, **_coded(subject)}.items()
+            if (measure.key, column) != ("share", ALL)
+            for names in [(subject.dataset, subject.sensitive, column, measure.key)]
+            for cell in [
+                cell_of(subject, Variant(column), measure, paper.figure(self.name, *names))
+            ]
+        ]
+
+
+def _job(subject: Subject) -> Job:
+    return Job(
+        id=f"iifr-groups-{subject}", work=f"{__name__}:look", settings={"dataset": subject.dataset}
+    )
+
+
+def _coded(subject: Subject) -> dict[str, str]:
+    """The groups by the paper's codes."""
+    return {f"a{code}": group for code, group in enumerate(CODINGS[subject])}
+
+
+def _reader(measure: str, group: str) -> Callable[[GroupCounts], float]:
+    def read(found: GroupCounts) -> float:
+        people = found.people[group]
+        if measure == "people":
+            return people
+        return people / found.people[ALL] if measure == "share" else found.positive[group] / people
+
+    return read
+
+
+class Table1(Groups):
+    """The data sets with two groups."""
+
+    name = "iifr-table1"
+    title = "IIFR, Table 1: the two groups of Adult and COMPAS"
+    about = (
+        "The people of Adult without a missing value and the screened people of COMPAS, in the"
+        " paper's coding: counted, beside what it prints."
+    )
+    subjects = (ADULT, COMPAS)
+    titles: ClassVar[Mapping[str, str]] = {
+        ALL: "everybody",
+        "a0": "A = 0: men; not African-American",
+        "a1": "A = 1: women; African-American",
+    }
+    remarks = (
+        "The paper calls COMPAS's group A = 0 white. Its numbers are those of all who are not"
+        " African-American.",
+    )
+
+
+class Table2(Groups):
+    """The data set with five."""
+
+    name = "iifr-table2"
+    title = "IIFR, Table 2: the five ages of German Credit"
+    about = "The people of German Credit in the paper's five ages: counted, beside what it prints."
+    subjects = (GERMAN,)
+    titles: ClassVar[Mapping[str, str]] = {
+        ALL: "everybody",
+        **{f"a{code}": f"A = {code}: {ages}" for code, ages in enumerate(BANDS)},
+    }
+    remarks = (
+        "In the paper each age begins where the one before ends (19–25, 25–35). Its numbers are"
+        " those of ages that do not overlap, as here.",
+    )

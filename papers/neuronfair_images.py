@@ -1,0 +1,525 @@
+"""NeuronFair's tables 10 and 11: a face detector is searched for image IDIs and retrained with
+them, each number beside its controls.
+
+The paper's faces and detectors are not ours, so its numbers stand in rows of their own: CelebA and
+LFW against ImageNet, with VGG16 and ResNet50. Whoever has those data names them, with a trunk
+(`--set faces=… --set others=… --set trunk=vgg16`). Both tables are made of the same jobs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from math import nan
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairprobe.arrays import Ints
+from fairprobe.audits.image_settings import ImageAuditSettings, search_settings
+from fairprobe.audits.images import ImageAudit, audit_images
+from fairprobe.datasets.cache import FACES_AND_OTHERS
+from fairprobe.datasets.image_sets import open_images
+from fairprobe.documents import Document
+from fairprobe.documents.images import Found, OtherChanged
+from fairprobe.errors import DataError, SettingError
+from fairprobe.images.measure import people
+from fairprobe.images.models import DetectorSource
+from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
+from papers import paper
+from papers.base import Experiment, Plan, faces_in, require_paths
+from papers.document import Measure
+from papers.jobs import Inputs, Job, Outcome, Plain
+from papers.tables import Cell
+
+OURS = "faces"
+SENSITIVE = ("gender", "race")
+METHODS = ("adf", "eidig", "neuronfair")
+RANDOM = "random"
+SIGNS, SHUFFLED = "random_signs", "shuffled_labels"
+BEFORE, CONTROL = "before", "without_idis"
+NOT_OURS = "not run here"
+TRUNKS = {"vgg16": "VGG16", "resnet50": "ResNet50"}  # as the paper spells them
+THEIRS = (
+    "The paper has 60,000 faces of CelebA (10,000 of LFW) and as many pictures of ImageNet at 64 ×"
+    " 64 pixels, a VGG16 (ResNet50), and searches from all faces."
+)
+DIFFERENCE = (
+    "The data are not the paper's, so no number can be compared with the paper's one by one, only"
+    " what each method gives beside the others."
+)
+
+Places = Mapping[str, Sequence[tuple[str, str]]]  # of a measure: methods with their variants
+Numbers = dict[str, float | None]
+
+
+# -- the work --------------------------------------------------------------------------------------
+
+
+class DetectorResult(Document, frozen=True, kw_only=True):
+    """All numbers of both tables for one attribute and one seed, by measure, method and variant."""
+
+    source: str
+    messages: list[str]
+    verdict: str
+    numbers: dict[str, dict[str, dict[str, float | None]]]
+    used: str = ""  # which pictures, which detector, how many faces
+
+
+def look(settings: Plain, inputs: Inputs) -> DetectorResult:
+    """Audit a face detector with all controls, and retrain it with each method's IDIs."""
+    del inputs
+    given: Mapping[str, str] = settings.get("options") or {}
+    source = faces_in(given, FACES_AND_OTHERS)
+    data = open_images(
+        source,
+        others=given.get("others"),
+        size=int(given["size"]) if "size" in given else None,
+        labels=given.get("labels"),
+        limit=settings["limit"],
+    )
+    audited = audit_images(
+        data,
+        given.get("trunk"),
+        settings["sensitive"],
+        weights=given.get("weights"),
+        variant=given.get("variant", "default"),  # type: ignore[arg-type]
+        optimizer=given.get("optimizer", "adam"),  # type: ignore[arg-type]
+        also=[name for name in SENSITIVE if name in data.attributes and _is_other(name, settings)],
+        faces=settings["faces"],
+        seed=settings["seed"],
+        repair=False,
+    )
+    if len(audited.seeds) == 0:
+        raise DataError(
+            f"Δ_sens flipped the {settings['sensitive']} of no face, so there is nothing to search"
+            " from. Choose another seed or more faces."
+        )
+    document = audited.document
+    result = DetectorResult(
+        source=source.name,
+        messages=document.messages,
+        verdict=document.verdict,
+        numbers={},
+        used=_used(audited, given),
+    )
+
+    def add(method: str, values: Numbers, variant: str = "") -> None:
+        for key, value in values.items():
+            result.numbers.setdefault(key, {}).setdefault(method, {})[variant] = value
+
+    attribute, change = document.attribute, document.change
+    add("detector", {"accuracy": document.detector.accuracy.estimate})
+    for name, network in (("head", attribute.head), ("independent", attribute.independent)):
+        add(name, {"balanced": None if network is None else network.balanced_accuracy})
+    add("change", {"flips": change.flips.estimate, "other": _other(change.others)})
+    for variant, control in change.controls.items():
+        others = [one.controls[variant].estimate for one in change.others]
+        other = max(others, default=None)
+        add("change", {"flips": control.flips.estimate, "other": other}, variant)
+    for one in document.generation:
+        add(one.method, {"milliseconds": one.ms_an_image, **_generated(one, one.seeds)})
+        for variant, found in one.controls.items():
+            add(one.method, _generated(found, one.seeds), variant)
+    for name, state in retrained(audited).items():
+        add(name, state)
+    return result
+
+
+def _used(audited: ImageAudit, given: Mapping[str, str]) -> str:
+    """What was searched, in words."""
+    data, detector = audited.document.data, audited.document.detector
+    search = audited.settings.search("neuronfair")
+    faces, others = _names(given)
+    steps = (
+        f"{search.max_iter} steps along plain gradients"
+        if given.get("variant") == "paper"
+        else f"{search.max_iter} steps of L2 length {search.step:g}"
+    )
+    return (
+        f"{data.faces:,} faces of {faces} and {data.others:,} pictures of {others or faces} without"
+        f" a face, at {data.width} × {data.height} pixels; detector: {detector.name};"
+        f" {steps} from {len(audited.rows):,} faces."
+    )
+
+
+def _names(given: Mapping[str, str]) -> tuple[str, str]:
+    """The data set of the faces and, where it is another one, that of the other pictures."""
+    if "faces" not in given:
+        return "FairFace", "CIFAR-10"
+    faces, others = Path(given["faces"]).absolute(), given.get("others")
+    name = faces.stem if faces.suffix == ".npz" else faces.name
+    return name, Path(others).absolute().name if others else ""
+
+
+def _is_other(name: str, settings: Plain) -> bool:
+    return bool(name != settings["sensitive"])
+
+
+def _other(others: Sequence[OtherChanged]) -> float | None:
+    """The share of faces in which Δ_sens changes the other attribute as well."""
+    return max((one.changed.estimate for one in others), default=None)
+
+
+def retrained(audited: ImageAudit) -> dict[str, Numbers]:
+    """The detector as it was, after further training with the clean pictures of all seeds, and
+    with each method's IDIs in their place.
+
+    The measures that end in `_kept` are relative to the clean ones.
+    """
+    data, seeds, how = audited.data, audited.seeds, audited.settings
+    known = people(data) & (data.attributes[audited.sensitive].codes >= 0)
+    held_out = np.flatnonzero(known & data.held_out)
+    some = np.random.default_rng(audited.seed).permutation(held_out)[: how.faces]
+    task = Task(
+        data,
+        audited.sensitive,
+        np.flatnonzero(known & ~data.held_out),
+        np.sort(some),
+        how.change,
+        how.search("neuronfair"),
+        how.by,
+        audited.seed,
+    )
+    before = measure(audited.detector, task)
+    states = {BEFORE: _state(before)}
+    images, change = data.images[seeds], audited.change_of_seeds()
+    more: dict[str, tuple[Any, Ints]] = {
+        CONTROL: (np.concatenate([images, images]), np.tile(seeds, 2))
+    }
+    for method in METHODS:
+        found = audited.findings[method]
+        more[method] = (idi_pictures(images, change, found), np.tile(seeds[found.rows], 2))
+    for name, (pictures, rows) in more.items():
+        new = fine_tuned(audited.detector, data, pictures, data.y[rows], seed=audited.seed)
+        states[name] = _state(measure(new, task, before=before))
+    for method in METHODS:
+        for key in ("auc", "differing", "attack"):
+            ours, clean = states[method][key], states[CONTROL][key]
+            states[method][f"{key}_kept"] = ours / clean if ours is not None and clean else None
+    return states
+
+
+def _generated(found: Found, seeds: int) -> Numbers:
+    seen, loose = found.seen_by_independent, found.loose
+    return {
+        "strict_gsr": found.gsr,
+        "strict_idis": found.idis,
+        "gsr": loose.gsr,
+        "idis": loose.idis,
+        "at_seed": loose.at_seed / seeds if seeds else None,
+        "l2": loose.l2.mean if loose.l2 else None,
+        "seen": seen.estimate if seen else None,
+    }
+
+
+def _state(state: State) -> Numbers:
+    differing, faces = state.differing, state.differing_faces.loose
+    return {
+        "auc": state.auc,
+        "auc_noise": state.auc_random_signs,
+        "detection_rate": state.detection_rate.estimate,
+        "accuracy": state.accuracy.estimate,
+        "differing": differing.loose.estimate if differing.loose.samples else None,
+        "strict_differing": differing.strict.estimate if differing.strict.samples else None,
+        "differing_faces": faces.estimate if faces.samples else None,
+        "attack": float(state.l2.mean()) if len(state.l2) else None,
+    }
+
+
+# -- the tables ------------------------------------------------------------------------------------
+
+
+class Images(Experiment):
+    """What both tables share."""
+
+    about = (
+        "For gender and for race: a face detector is trained, its attribute head and Δ_sens (ε ="
+        " 0.03) are made, and ADF, EIDIG and NeuronFair search from 250 faces (searched = 0: from"
+        " all, as in the paper) for 20 steps of L2 length 0.15 (variant = paper: 40 steps along"
+        " plain gradients). Then its training is continued with the IDIs of each method, and"
+        " measured with a fresh Δ_sens on held-out faces beside the same training without IDIs."
+    )
+    quick = "gender alone, 1,000 pictures, 60 faces, one repeat."
+    quick_once = True
+    rows = "variant"
+    options: ClassVar[Mapping[str, str]] = {
+        "faces": "a folder of faces (CelebA, LFW, FairFace, UTKFace, DiveFace) or an .npz",
+        "others": "class folders of pictures without a face, as in ImageNet",
+        "trunk": "vgg16 or resnet50 instead of the small trunk",
+        "weights": "safetensors of pretrained weights for the trunk",
+        "size": "resize all pictures to a square of so many pixels; the paper's are 64",
+        "labels": "a CSV with more attributes, such as the race of CelebA's people",
+        "variant": "paper: plain gradients and 40 iterations, as printed",
+        "optimizer": "sgd, as in the paper, instead of adam",
+        "searched": "how many faces the searches start from; 0 is all, as in the paper",
+    }
+    titles: ClassVar[Mapping[str, str]] = {
+        "celeba_imagenet": "paper: CelebA and ImageNet, VGG16",
+        "lfw_imagenet": "paper: LFW and ImageNet, ResNet50",
+        RANDOM: "random direction (control)",
+        SIGNS: "Δ with random signs (control)",
+        SHUFFLED: "Δ of shuffled labels (control)",
+        BEFORE: "before",
+        CONTROL: "without IDIs (control)",
+        "head": "head on the detector's trunk",
+        "independent": "independent network (control)",
+        "detector": "detector",
+        "change": "Δ_sens",
+    }
+    places: ClassVar[Places]
+
+    def titles_of(self, plan: Plan) -> Mapping[str, str]:
+        trunk = plan.options.get("trunk", "")
+        pictures = " and ".join(filter(None, _names(plan.options)))
+        ours = ", ".join(filter(None, (pictures, TRUNKS.get(trunk, trunk))))
+        return {**self.titles, OURS: ours}
+
+    def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
+        return [[job for jobs in _jobs(plan).values() for job in jobs]]
+
+    def check(self, plan: Plan) -> None:
+        require_paths(plan.options, "faces", "others", "labels", "weights")
+        faces_in(plan.options, FACES_AND_OTHERS)
+
+    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
+        ours = [
+            Cell(
+                OURS,
+                sensitive,
+                method,
+                variant,
+                one.key,
+                values=tuple(
+                    nan if value is None else float(value)
+                    for result in outcome.read(jobs, DetectorResult)
+                    for value in [result.numbers.get(one.key, {}).get(method, {}).get(variant)]
+                ),
+                failed=outcome.failure(jobs),
+            )
+            for one in self.measures
+            for sensitive, jobs in _jobs(plan).items()
+            for method, variant in self.places[one.key]
+        ]
+        theirs = [
+            Cell(
+                one.dataset,
+                one.sensitive,
+                one.method,
+                "",
+                one.measure,
+                paper=one.value,
+                failed=NOT_OURS,
+            )
+            for one in paper.figures(self.name.removeprefix("neuronfair-"))
+        ]
+        return ours + theirs
+
+    def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
+        messages: dict[str, None] = {}
+        for_whom: dict[str, dict[str, None]] = {}  # the attributes, by what was used for them
+        for sensitive, jobs in _jobs(plan).items():
+            for one in outcome.read(jobs, DetectorResult):
+                messages |= dict.fromkeys(one.messages)
+                for_whom.setdefault(one.used, {})[sensitive] = None
+        used = [f"Here ({', '.join(who)}): {what}" for what, who in for_whom.items() if what]
+        difference = () if "faces" in plan.options else (DIFFERENCE,)
+        return (*used, THEIRS, *difference, *self.remarks, *messages)
+
+
+def _jobs(plan: Plan) -> dict[str, list[Job]]:
+    """The repeats for each attribute."""
+    _check(plan.options)
+    chosen = json.dumps(dict(plan.options), sort_keys=True)
+    own = f"-{sha256(chosen.encode()).hexdigest()[:8]}" if plan.options else ""
+    extra: dict[str, Any] = {"options": dict(plan.options)} if plan.options else {}
+    attributes, repeats = (SENSITIVE, plan.repeats) if plan.is_full else (SENSITIVE[:1], 1)
+    faces = int(plan.options.get("searched", 250 if plan.is_full else 60)) or None
+    size = {"limit": None if plan.is_full else 1_000, "faces": faces}
+    return {
+        sensitive: [
+            Job(
+                id=f"images-{plan.scale}-{sensitive}-{number}{own}",
+                work=f"{__name__}:look",
+                settings={"sensitive": sensitive, "seed": plan.seed + number, **size, **extra},
+            )
+            for number in range(repeats)
+        ]
+        for sensitive in attributes
+    }
+
+
+def _check(options: Mapping[str, str]) -> None:
+    """Refuse options that no job could take, before one begins."""
+    for name, what in (("size", "of pixels"), ("searched", "of faces, 0 for all")):
+        value = options.get(name, "64")
+        if not value.isdecimal():
+            raise SettingError(f"The option {name} is a whole number {what}; got '{value}'.")
+    if "faces" not in options and {"others", "labels"} & options.keys():
+        raise SettingError("The options others and labels need a folder of faces: --set faces=…")
+    DetectorSource(model=options.get("trunk"), weights=options.get("weights")).check()
+    ImageAuditSettings(
+        optimizer=options.get("optimizer", "adam"),  # type: ignore[arg-type]
+        search_settings=search_settings(options.get("variant", "default"), {}),
+    )
+
+
+class Table10(Images):
+    """Which method makes more image IDIs?"""
+
+    name = "neuronfair-table10"
+    title = "NeuronFair, Table 10: image IDIs of the global phase"
+    measures = (
+        Measure(
+            "strict_gsr",
+            "GSR, strictly counted",
+            "share",
+            "The share of faces that become an IDI, of those that are none from the start: each"
+            " face gives one picture. A pair counts if the detector and the head that Δ was made"
+            " with both change their answer where the search ended.",
+        ),
+        Measure(
+            "strict_idis", "IDIs, strictly counted", "count", "Those from the start among them."
+        ),
+        Measure(
+            "gsr",
+            "GSR, as in the paper",
+            "share",
+            "The head need only see the change before the search.",
+        ),
+        Measure("idis", "IDIs, as in the paper", "count"),
+        Measure(
+            "at_seed", "IDIs before any step", "share", "Faces where Δ alone changes the verdict."
+        ),
+        Measure(
+            "l2",
+            "L2 of Δ_bias",
+            "number",
+            "Mean over the IDIs that were made, as in the paper.",
+        ),
+        Measure(
+            "seen",
+            "Pairs in which an independent network sees the attribute change",
+            "share",
+            "Of the strictly counted ones.",
+        ),
+        Measure(
+            "milliseconds",
+            "Milliseconds for a face",
+            "number",
+            "On a shared machine: compare methods, not machines.",
+        ),
+        Measure(
+            "accuracy",
+            "Accuracy of the detector",
+            "share",
+            "On held-out pictures, as everything below.",
+        ),
+        Measure("balanced", "Balanced accuracy for the attribute", "share"),
+        Measure("flips", "Faces whose attribute Δ flips, for the head", "share"),
+        Measure(
+            "other",
+            "Faces in which Δ also changes the other attribute",
+            "share",
+            "As a second head on the trunk sees it: race where Δ is of gender, gender where it is"
+            " of race.",
+        ),
+    )
+    places: ClassVar[Places] = {
+        **dict.fromkeys(
+            ("strict_gsr", "strict_idis", "gsr", "idis", "at_seed", "l2", "seen"),
+            (
+                *((method, variant) for variant in ("", SIGNS, SHUFFLED) for method in METHODS),
+                (RANDOM, ""),
+            ),
+        ),
+        "milliseconds": tuple((method, "") for method in (*METHODS, RANDOM)),
+        "accuracy": (("detector", ""),),
+        "balanced": (("head", ""), ("independent", "")),
+        "flips": (("change", ""), ("change", SIGNS)),
+        "other": (("change", ""), ("change", SIGNS)),
+    }
+    remarks = (
+        "The paper counts a pair if the detector's verdict changes. Where its search ended, the"
+        " head often sees no change of the attribute any more, so pairs are also counted strictly.",
+        "An image IDI is mostly a picture near the decision boundary. So read each figure beside"
+        " its controls: a Δ of a head that learned shuffled labels knows nothing of the attribute,"
+        " and an independent network says in how many pairs anybody else sees it change.",
+        "The paper divides IDIs by pictures generated, in its words non-duplicate ones, and does"
+        " not say how many pictures one face gives.",
+    )
+
+
+class Table11(Images):
+    """Which method's IDIs make a detector fairer, and is it they that do?"""
+
+    name = "neuronfair-table11"
+    title = "NeuronFair, Table 11: face detectors retrained with image IDIs"
+    of_all = (
+        Measure(
+            "auc",
+            "AUC",
+            "number",
+            "Of the most biased layer, with a fresh Δ_sens for each network; lower is better.",
+        ),
+        Measure(
+            "auc_noise",
+            "AUC for noise of the same size",
+            "number",
+            "AUC depends on a layer's scale; this is what noise alone gives.",
+        ),
+        Measure("detection_rate", "Detection rate", "share", "Of held-out faces."),
+        Measure("accuracy", "Accuracy of the detector", "share"),
+        Measure(
+            "differing",
+            "Pairs that differ, as in the paper",
+            "share",
+            "IDIs that were made from held-out faces against the detector before; whether a fresh"
+            " Δ_sens still changes the verdict on them.",
+        ),
+        Measure(
+            "strict_differing",
+            "Pairs that differ, strictly counted",
+            "share",
+            "Of the strictly counted IDIs: the fresh Δ_sens changes the verdict and the head's"
+            " answer.",
+        ),
+        Measure(
+            "differing_faces",
+            "Faces that differ",
+            "share",
+            "Held-out faces as they are, whose verdict a fresh Δ_sens changes.",
+        ),
+        Measure("attack", "L2 that a new NeuronFair attack needs", "number", "Higher is better."),
+    )
+    of_repaired = (
+        Measure(
+            "auc_kept",
+            "AUC, divided by that without IDIs",
+            "number",
+            "Below 1 is what the IDIs themselves improve.",
+        ),
+        Measure(
+            "differing_kept",
+            "Pairs that differ, divided by those without IDIs",
+            "number",
+            "Likewise.",
+        ),
+        Measure(
+            "attack_kept",
+            "L2 of an attack, divided by that without IDIs",
+            "number",
+            "Above 1 is what the IDIs themselves improve.",
+        ),
+    )
+    measures = (*of_all, *of_repaired)
+    places: ClassVar[Places] = {
+        **{one.key: [(name, "") for name in (BEFORE, CONTROL, *METHODS)] for one in of_all},
+        **{one.key: [(name, "") for name in METHODS] for one in of_repaired},
+    }
+    remarks = (
+        "An old Δ_sens does not transfer to a new network, so any training would seem to help with"
+        " it: each network here gets its own. The paper does not say which one it used.",
+    )
