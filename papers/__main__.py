@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,7 @@ from fairprobe.cli.common import (
     INTERRUPTED,
     AsJson,
     Commands,
+    Interrupts,
     Quiet,
     end,
     errors,
@@ -342,4 +344,6 @@ def words_of(arguments: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, Interrupts.request)
+    signal.signal(signal.SIGTERM, Interrupts.request)
     app(words_of(sys.argv[1:]))

@@ -22,7 +22,7 @@ from fairprobe.scenes.sources import open_scenes
 from fairprobe.scenes.sources.coco import CocoScenes
 from papers.distrofair import drawn
 
-TOOL = Path(__file__).parents[2] / "tools" / "demo_streets.py"
+ROOT = Path(__file__).parents[2]
 DRAWN = drawn.DrawnScenes(demo.COUNT, seed=demo.SEED)
 
 
@@ -32,7 +32,8 @@ def packaged() -> Scenes:
 
 
 def test_the_tool_makes_the_packaged_files_again(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, str(TOOL), str(tmp_path)], check=True)
+    tool = [sys.executable, "-m", "papers.distrofair.demo_streets"]
+    subprocess.run([*tool, str(tmp_path)], check=True, cwd=ROOT)
     assert (tmp_path / "instances.json").read_bytes() == demo.ANNOTATIONS.read_bytes()
     again = open_scenes(tmp_path / "images", tmp_path / "instances.json")
     assert again.names == packaged().names
@@ -70,7 +71,7 @@ def test_the_detector_sees_the_same_in_packaged_and_in_drawn_streets() -> None:
 
 
 def test_the_packaged_files_take_less_than_a_megabyte() -> None:
-    files = [path for path in demo.FOLDER.rglob("*") if path.is_file()]
+    files = [path for path in (demo.FOLDER / "streets").rglob("*") if path.is_file()]
     assert {path.suffix for path in files} == {".webp", ".json"}
     assert sum(path.stat().st_size for path in files) < 1_000_000
 

@@ -1,7 +1,7 @@
 """The pictures that `fairprobe scenes demo` audits: streets drawn by fairprobe, as WebP files
 with COCO annotations.
 
-    python tools/demo_streets.py           # replaces those of the package
+    python -m papers.distrofair.demo_streets           # replaces those of the package
 
 Most of a file would be the drawing's fine grain. So brightness is rounded, by 2 of 256 levels at
 most; the rest is kept as it is. The background is annotated too (`isthing` 0), also where an object
