@@ -84,5 +84,5 @@ def described(mask: Mask) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    where = Path(sys.argv[1]) if len(sys.argv) > 1 else demo.FOLDER
+    where = Path(sys.argv[1]) if len(sys.argv) > 1 else demo.FOLDER / "streets"
     write_streets(where, DrawnScenes(demo.COUNT, seed=demo.SEED))
