@@ -180,7 +180,7 @@ MEASURES: Catalogue[Any] = Catalogue(
         "upper_bound": "fairprobe.certificates.measures:UPPER_BOUND",
         "text_flips": "fairprobe.language.measures:TEXT_FLIPS",
         "text_gaps": "fairprobe.language.measures:TEXT_GAPS",
-        "leaning": "fairprobe.metrics.chat:LEANING",
+        "leaning": "fairprobe.table.chat:LEANING",
         "names_difference": "fairprobe.metrics.chat:NAMES_DIFFERENCE",
         "names_excess": "fairprobe.metrics.chat:NAMES_EXCESS",
         "change": "fairprobe.metrics.scores:CHANGE",

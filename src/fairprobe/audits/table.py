@@ -13,7 +13,6 @@ import numpy as np
 
 from fairprobe.arrays import Ints
 from fairprobe.audits.base import OnStage
-from fairprobe.audits.chat import SAMPLES, ChatAnswers, affordable, chat_answers
 from fairprobe.audits.mlflow_log import log_to_mlflow
 from fairprobe.audits.models import as_model, check_classes
 from fairprobe.audits.stages import (
@@ -31,6 +30,7 @@ from fairprobe.audits.stages import (
 from fairprobe.audits.table_document import table_document
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import TableDocument
+from fairprobe.documents.chat import ChatDocument
 from fairprobe.documents.table import TAU
 from fairprobe.errors import SettingError
 from fairprobe.findings import check_names
@@ -51,6 +51,7 @@ from fairprobe.runs import FINDINGS
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget, Method
 from fairprobe.search.elsewhere import check_workers
+from fairprobe.table.chat import SAMPLES, affordable, chat_answers
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,7 +70,7 @@ class Audit(PeopleAudit[TableDocument]):
     fairness: Fairness
     weighted: tuple[Weighted, ...] = ()
     repair: Proof | None = None
-    chat: ChatAnswers | None = None  # of a chat endpoint
+    chat: ChatDocument | None = None  # of a chat endpoint
 
     @property
     def document(self) -> TableDocument:
@@ -236,8 +237,8 @@ def audit(
         fairness=held_out,
         weighted=counted,
         refuted=refuted,
-        chat=chat_answers(data, model, np.random.default_rng(seed)),
         **stages.evidence(how, findings, seeds, made, maker, show_records=show_records),
+        chat=chat_answers(data, model, np.random.default_rng(seed)),
     )
 
 

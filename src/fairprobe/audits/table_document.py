@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fairprobe import search
-from fairprobe.audits.chat import chat_document
 from fairprobe.audits.models import name_of
 from fairprobe.audits.number_documents import (
     estimate_document,
@@ -116,7 +115,7 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         ],
         pairs=[pair_document(data, pair) for pair in audit.pairs],
         repair=None if audit.repair is None else repair_document(audit.repair),
-        chat=None if audit.chat is None else chat_document(audit.chat),
+        chat=audit.chat,
         verdict="",
         notes=[],
     )
