@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairprobe.models.formats.base import Format
-from fairprobe.models.formats.boosters import LIGHTGBM, XGBOOST
-from fairprobe.models.formats.catboost_file import CATBOOST
+from fairprobe.models.formats.boosters import CATBOOST, LIGHTGBM, XGBOOST
 from fairprobe.models.formats.chat_models import CHAT
 from fairprobe.models.formats.endpoint import ENDPOINT
 from fairprobe.models.formats.export_file import TORCH_EXPORT

@@ -86,12 +86,6 @@ def first_line(error: BaseException | str) -> str:
     return (lines[0] if lines else type(error).__name__).rstrip(".")[:300]
 
 
-def within(numbers: Any, end: int) -> bool:
-    """Whether all of these are from 0 to below `end`, as positions in a file must be."""
-    values = np.asarray(numbers)
-    return bool(((values >= 0) & (values < end)).all())
-
-
 # -- answers ---------------------------------------------------------------------------------------
 
 

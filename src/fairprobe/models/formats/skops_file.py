@@ -18,9 +18,9 @@ import numpy as np
 
 from fairprobe.errors import DAMAGED, FairprobeError, ModelError, StorageError
 from fairprobe.models.formats.base import import_library
-from fairprobe.models.formats.booster_text import check_lightgbm
-from fairprobe.models.formats.boosters import check_snapshot
-from fairprobe.models.formats.file_checks import PICKLE, first_line, within
+from fairprobe.models.formats.boosters import read_lightgbm, read_xgboost
+from fairprobe.models.formats.file_checks import PICKLE, first_line
+from fairprobe.models.formats.trees import LEAF, is_walkable, within
 from fairprobe.storage import check_regular, check_unpacked
 
 POST_HOC = ("Average", "Thresholds", "Abstaining")
@@ -169,11 +169,11 @@ def _check_boosters(path: Path) -> None:
                 elif kind == "xgboost.core.Booster":
                     held = node["content"]["content"]["handle"]
                     _expect(held["__loader__"] == "BytearrayNode")
-                    check_snapshot(archive.read(held["file"]))
+                    read_xgboost(archive.read(held["file"]), "XGBoosterUnserializeFromBuffer")
                 elif kind == "lightgbm.basic.Booster":
                     state = node["content"]["content"]
                     _expect(state["_handle"]["__loader__"] == "JsonNode" and "handle" not in state)
-                    check_lightgbm(json.loads(state["_handle"]["content"]))
+                    read_lightgbm(json.loads(state["_handle"]["content"]))
                 nodes += node.values()
             elif isinstance(node, list):
                 nodes += node
@@ -190,12 +190,9 @@ def _check_trees(thing: Any) -> None:
 
     for part in _parts(thing, set()):
         if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
-            tree = part.tree_
-            left, right = tree.children_left, tree.children_right
-            inner = np.flatnonzero(left != -1)
-            _check_nodes(inner, left[inner], right[inner], tree.node_count)
-            _expect(tree.n_features == part.n_features_in_)
-            _expect(within(tree.feature[inner], tree.n_features))
+            tree, width = part.tree_, part.n_features_in_
+            _expect(tree.n_features == width)
+            _expect(is_walkable(tree.children_left, tree.children_right, tree.feature, width))
         elif isinstance(part, BaseForest | BaseGradientBoosting) and hasattr(part, "estimators_"):
             grown = np.asarray(part.estimators_, dtype=object)
             for member in grown.flat:
@@ -214,21 +211,15 @@ def _check_hist(model: Any) -> None:
         _expect(within(mapper.bin_thresholds_[column], CATEGORIES))
     for predictor in (one for round_ in model._predictors for one in round_):
         nodes = predictor.nodes
-        inner = np.flatnonzero(nodes["is_leaf"] == 0)
-        splits, bitsets = nodes[inner], predictor.raw_left_cat_bitsets
-        left, right = (splits[side].astype(np.int64) for side in ("left", "right"))
-        _check_nodes(inner, left, right, len(nodes))
-        _expect(within(splits["feature_idx"], model.n_features_in_))
+        splits, bitsets = nodes[nodes["is_leaf"] == 0], predictor.raw_left_cat_bitsets
+        left, right = (
+            np.where(nodes["is_leaf"] == 0, nodes[side].astype(np.int64), LEAF)
+            for side in ("left", "right")
+        )
+        _expect(is_walkable(left, right, nodes["feature_idx"], model.n_features_in_))
         by_category = splits[splits["is_categorical"] != 0]
         _expect(bool(categorical[by_category["feature_idx"]].all()))
         _expect(within(by_category["bitset_idx"], len(bitsets)) and bitsets.shape[1:] == (8,))
-
-
-def _check_nodes(inner: Any, left: Any, right: Any, count: int) -> None:
-    """Children come after their parent, so that a walk down always ends."""
-    _expect(count > 0)
-    for child in (left, right):
-        _expect(bool((inner < child).all()) and within(child, count))
 
 
 def _expect(holds: bool) -> None:

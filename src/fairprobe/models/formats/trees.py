@@ -91,6 +91,22 @@ def ensemble_of(model: Any) -> Ensemble | None:
     return None
 
 
+def within(numbers: Any, end: int) -> bool:
+    """Return True if all numbers are from 0 to below `end`, as positions in a list must be."""
+    values = np.asarray(numbers)
+    return bool(((values >= 0) & (values < end)).all())
+
+
+def is_walkable(left: Ints, right: Ints, column: Ints, width: int) -> bool:
+    """Return True if a walk from the root always ends, at existing nodes and columns: no node has
+    two parents, and the root has none. At leaves, `left` is `LEAF`.
+    """
+    inner = np.flatnonzero(left != LEAF)
+    children = np.concatenate([left[inner], right[inner]])
+    exist = len(left) > 0 and within(children - 1, len(left) - 1) and within(column[inner], width)
+    return exist and len(np.unique(children)) == len(children)
+
+
 def _last_round(booster: Any) -> int | None:
     """XGBClassifier uses the rounds up to the best one."""
     attributes = booster.attributes()
