@@ -24,8 +24,8 @@ from fairprobe.interpret.excitement import Excitement
 from fairprobe.interpret.insidebias import compare
 from fairprobe.metrics.individual import _share_of_pairs
 from fairprobe.metrics.quality import _f1, _matthews
-from fairprobe.present.formats import percent
 from fairprobe.present.table import Table
+from fairprobe.report.formats import percent
 from fairprobe.scenes.intervals import Ratio
 from fairprobe.statistics.groups import difference, ratios, spread
 from fairprobe.statistics.quantiles import quantile

@@ -6,9 +6,9 @@ import re
 import textwrap
 from collections.abc import Iterable
 
-from fairprobe.present.formats import listed, plain
-from fairprobe.present.markdown_text import ENTITIES
 from fairprobe.present.table import UNDEFINED
+from fairprobe.report.formats import listed, plain
+from fairprobe.report.markdown import ENTITIES
 from papers.document import ExperimentDocument
 from papers.page import Grid, Shown, figure_table, grids, measured, reading
 

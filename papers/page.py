@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from fairprobe.present import environment
 from fairprobe.present.blocks import Figure
 from fairprobe.present.experiment_plots import bar_figure, bar_names, line_figure
-from fairprobe.present.formats import SPACE, count, date, seconds
-from fairprobe.present.formats import level as confidence_level
 from fairprobe.present.legends import Key, bar_legend, line_legend
 from fairprobe.present.table import UNDEFINED, Table
+from fairprobe.report.formats import SPACE, count, date, seconds
+from fairprobe.report.formats import level as confidence_level
 from papers.document import (
     Bar,
     BarGroup,

@@ -31,7 +31,6 @@ ROOMS = [
     "versions",
     "statistics",
     "documents",
-    "measure",
     "measures",
     "report",
     "schema",

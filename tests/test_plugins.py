@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fairprobe.documents import ModelSummary, TableMeasurements
-from fairprobe.measure import Measure, Reading, added_readings
+from fairprobe.measures import Measure, Reading, added_readings
 
 CODE = """
 from dataclasses import dataclass

@@ -155,7 +155,7 @@ POST_HOC: Catalogue[Any] = Catalogue(
 MEASURES: Catalogue[Any] = Catalogue(
     "fairprobe.measures",
     "measure",
-    check="fairprobe.measure:check_description",
+    check="fairprobe.measures:check_description",
     own={
         "people": "fairprobe.metrics.people:PEOPLE",
         "plausible_people": "fairprobe.metrics.plausible:PLAUSIBLE_PEOPLE",

@@ -133,7 +133,7 @@ def _assert(result: GateResult, more: str = "") -> None:
     if result.passed:
         return
     from fairprobe.gate.words import difference, shared
-    from fairprobe.present.formats import listed
+    from fairprobe.report.formats import listed
 
     lines = [
         f"{result.headline} ({result.model} on {result.dataset}, by {listed(result.sensitive)})"

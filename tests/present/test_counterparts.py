@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from fairprobe.present import counterparts, render, sentences
-from fairprobe.present.formats import plain
 from fairprobe.present.markdown import model_card
 from fairprobe.present.page import python
 from fairprobe.present.table_summary import numbers
+from fairprobe.report.formats import plain
 from tests.helpers import typed
 from tests.present.test_report_documents import (
     Document,

@@ -18,7 +18,7 @@ from fairprobe.cli import app
 from fairprobe.cli.common import Lines
 from fairprobe.documents import Document
 from fairprobe.present import render
-from fairprobe.present.formats import folded
+from fairprobe.report.formats import folded
 
 SMALL: dict[str, Any] = {
     "budget": fp.Budget(seeds=5, rows=500),

@@ -16,9 +16,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from fairprobe.documents import TableDocument
-from fairprobe.present.formats import SPACE, shortened
 from fairprobe.present.markdown import audit_table, model_card
-from fairprobe.present.markdown_text import LONGEST, escaped, fenced, named, table
+from fairprobe.report.formats import SPACE, shortened
+from fairprobe.report.markdown import MAX_NAME, escaped, fenced, named, table
 from tests.helpers import typed
 from tests.present.test_report import EVIL, with_texts
 from tests.present.test_report_documents import (
@@ -193,7 +193,7 @@ def test_words_with_an_underscore_or_a_full_stop_are_left_as_they_are() -> None:
 
 
 def test_a_very_long_name_is_cut_in_tables_and_headings() -> None:
-    assert len(named("Donaudampfschiff" * 100)) == LONGEST
+    assert len(named("Donaudampfschiff" * 100)) == MAX_NAME
     body = document()
     body["fairness"]["group"]["tables"][0]["rows"][0]["name"] = "東" * 500
     assert (
@@ -579,6 +579,6 @@ def test_names_are_shown_as_they_are_in_the_table() -> None:
     ]
     read_table = read(audit_table(typed(body)))
     assert [row[0] for row in read_table.tables[0][1:]] == [
-        shortened(name, LONGEST) for name in names
+        shortened(name, MAX_NAME) for name in names
     ]
     assert read_table.headings[1] == (3, "By a | b")

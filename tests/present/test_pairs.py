@@ -9,9 +9,9 @@ from rich.console import Console
 
 from fairprobe.documents import PairDocument, TableDocument, from_dict
 from fairprobe.present import pair_sentences
-from fairprobe.present.formats import one_in
 from fairprobe.present.markdown import model_card
 from fairprobe.present.table_summary import table_summary
+from fairprobe.report.formats import one_in
 from tests.present.test_report import read
 from tests.present.test_report_documents import document, pair
 

@@ -20,9 +20,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairprobe.present import formats, render, sentences
+from fairprobe.present import render, sentences
 from fairprobe.present.figures import inside_figures
 from fairprobe.present.network_picture import DOTS, Picture
+from fairprobe.report import formats
 from tests.helpers import VARIANTS, typed
 from tests.present.test_report_documents import (
     KINDS,

@@ -31,7 +31,6 @@ from fairprobe.metrics import dm_rs, fairness, individual_fairness
 from fairprobe.metrics.people import affected_rate
 from fairprobe.models import TorchModel
 from fairprobe.present import render, repair_figures, repair_sentences
-from fairprobe.present.formats import SPACE
 from fairprobe.present.table import Table
 from fairprobe.present.terminal import summary
 from fairprobe.present.tradeoff import tradeoff
@@ -42,6 +41,7 @@ from fairprobe.repairs.measured import Measured, OtherAttribute
 from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.repairs.verdict import Decision, Limits
+from fairprobe.report.formats import SPACE
 from fairprobe.search import Budget
 from tests.helpers import known, merit, planted, tiny_domain, typed
 from tests.present.test_report import parsed, read

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fairprobe.documents import TableDocument, from_dict
-from fairprobe.present.formats import plain
 from fairprobe.present.markdown import model_card
+from fairprobe.report.formats import plain
 from tests.present.test_pairs import terminal
 from tests.present.test_report import parsed, read
 from tests.present.test_report_documents import document, measure, multi_class, nothing_found

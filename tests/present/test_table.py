@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from fairprobe.documents import EstimateDocument, RateDocument
-from fairprobe.present import formats
 from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
+from fairprobe.report import formats
 from fairprobe.statistics.rates import Rate
 
 TABLE = Table(

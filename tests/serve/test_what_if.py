@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from fairprobe.findings import Findings
 from fairprobe.interpret.what_if import ask
-from fairprobe.present.formats import percent
+from fairprobe.report.formats import percent
 from fairprobe.runs import network_in
 
 

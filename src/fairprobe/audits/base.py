@@ -24,7 +24,7 @@ import msgspec
 from fairprobe.documents import AUDIT, RunDocument, encode, read_run, to_dict
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.present import render, summary_html
-from fairprobe.present.formats import shortened
+from fairprobe.report.formats import shortened
 from fairprobe.runs import FINDINGS, REPORT
 from fairprobe.storage import StagedFolder, rescue, write_text
 

@@ -18,14 +18,14 @@ from fairprobe.documents import (
     encode,
 )
 from fairprobe.errors import SettingError, StorageError
-from fairprobe.measure import added_readings
+from fairprobe.measures import added_readings
 from fairprobe.metrics import MEASURES
 from fairprobe.present import render, score_sentences
 from fairprobe.present.decision_sentences import in_short
-from fairprobe.present.formats import shortened
 from fairprobe.present.group_sentences import lowest
 from fairprobe.present.markdown import model_card
 from fairprobe.present.sentences import status
+from fairprobe.report.formats import shortened
 from fairprobe.storage import scratch, write_text
 
 if TYPE_CHECKING:

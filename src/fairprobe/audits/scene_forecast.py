@@ -26,7 +26,7 @@ from fairprobe.audits.scene_evidence import (
     use_given_cutouts,
 )
 from fairprobe.errors import FairprobeError
-from fairprobe.present.formats import seconds
+from fairprobe.report.formats import seconds
 from fairprobe.scenes.detectors.base import Detector, renamed
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import check_answers, sample_of, settle

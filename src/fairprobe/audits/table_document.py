@@ -76,9 +76,9 @@ from fairprobe.metrics import Fairness as MeasuredFairness
 from fairprobe.metrics import People as AffectedPeople
 from fairprobe.metrics.plausible import Plausible
 from fairprobe.models import About, Model, TorchModel
-from fairprobe.present.formats import plural
 from fairprobe.present.notes import notes
 from fairprobe.present.sentences import verdict
+from fairprobe.report.formats import plural
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Method
 

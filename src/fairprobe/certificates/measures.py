@@ -5,7 +5,7 @@ the share of people in the data has one, as everywhere.
 from __future__ import annotations
 
 from fairprobe.documents import TableMeasurements
-from fairprobe.measure import Measure, Reading, by, reading_of_counterparts
+from fairprobe.measures import Measure, Reading, by, reading_of_counterparts
 
 MISSING = "this run has no certificate. Make one: fairprobe certify RUN"
 

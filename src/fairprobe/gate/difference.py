@@ -17,7 +17,7 @@ from fairprobe.documents import (
     TextDocument,
 )
 from fairprobe.errors import SettingError
-from fairprobe.measure import Measurements, Reading
+from fairprobe.measures import Measurements, Reading
 from fairprobe.metrics import MEASURES
 from fairprobe.statistics.rates import newcombe
 

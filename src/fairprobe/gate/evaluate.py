@@ -21,7 +21,7 @@ from fairprobe.gate.difference import changes, require_comparable
 from fairprobe.gate.more import Audited, AuditedTable, More, sampler_of, until_decided
 from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, GateResult, Outcome, Ruling, side
-from fairprobe.measure import Measurements, Reading, required
+from fairprobe.measures import Measurements, Reading, required
 from fairprobe.metrics import MEASURES
 from fairprobe.statistics.rates import Rate, confidence_at_look
 

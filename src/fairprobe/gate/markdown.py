@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from fairprobe.gate.ruling import GateResult, Ruling
 from fairprobe.gate.words import difference, estimate, interval, limit, shared
-from fairprobe.present.formats import ELLIPSIS, listed
-from fairprobe.present.markdown_text import bullets, escaped, joined, named
 from fairprobe.present.table import UNDEFINED, Table
+from fairprobe.report.formats import ELLIPSIS, listed
+from fairprobe.report.markdown import bullets, escaped, joined, named
 
 SIGNS = {"pass": "✅ pass", "fail": "❌ fail"}
 HEAD = ("Rule", "Measured", "Interval", "Limit", "Outcome")

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
 from fairprobe.documents import PairDocument, to_dict
-from fairprobe.measure import Direction, Unit
+from fairprobe.measures import Direction, Unit
 
 Outcome: TypeAlias = Literal["pass", "fail", "uncertain"]
 Decision: TypeAlias = Literal["pass", "fail"]

@@ -6,8 +6,8 @@ from math import floor, log10
 
 from fairprobe.documents import PairDocument
 from fairprobe.gate.ruling import Ruling
-from fairprobe.measure import Unit
-from fairprobe.present.formats import count, percent, plain
+from fairprobe.measures import Unit
+from fairprobe.report.formats import count, percent, plain
 
 EXACT = 10  # places after the point; what lies beyond comes of computing in binary
 SHARED = 30  # attributes of a pair

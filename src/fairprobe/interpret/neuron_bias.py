@@ -32,7 +32,7 @@ import torch
 from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.documents import TableMeasurements
 from fairprobe.errors import DataError, ModelError
-from fairprobe.measure import Measure, Reading, by
+from fairprobe.measures import Measure, Reading, by
 from fairprobe.models import TorchModel
 from fairprobe.schema.domain import Domain
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairprobe.documents import TextDocument
 from fairprobe.documents.text import ExcessDocument
-from fairprobe.measure import Measure, Reading, reading_of
+from fairprobe.measures import Measure, Reading, reading_of
 
 MISSING = "no text with a word of the lexicon was answered. Give texts that hold such words"
 

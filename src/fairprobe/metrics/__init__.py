@@ -2,7 +2,7 @@
 
 from fairprobe import catalogue
 from fairprobe.catalogue import Catalogue
-from fairprobe.measure import Answers, Measure, Reading
+from fairprobe.measures import Answers, Measure, Reading
 from fairprobe.metrics.generation import (
     cells,
     coverage_rate,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairprobe.documents import NamesDocument
 from fairprobe.documents.names import NamesGroup
-from fairprobe.measure import Measure, Reading
+from fairprobe.measures import Measure, Reading
 
 
 def _sizes(low: float, high: float) -> tuple[float, float]:

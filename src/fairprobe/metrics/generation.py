@@ -27,7 +27,7 @@ from fairprobe.documents import TableMeasurements
 from fairprobe.errors import DataError
 from fairprobe.findings import Findings
 from fairprobe.judgement import judge
-from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
+from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import Rate

@@ -27,7 +27,7 @@ from fairprobe.arrays import Ints, Mask
 from fairprobe.documents import EqualizedOdds, EstimateDocument, TableMeasurements
 from fairprobe.documents import SelectionTable as SelectionTableDocument
 from fairprobe.errors import DataError, SettingError, suggest
-from fairprobe.measure import Measure, Reading, reading_of, readings_of_groups
+from fairprobe.measures import Measure, Reading, reading_of, readings_of_groups
 from fairprobe.results import Estimate
 from fairprobe.statistics.groups import Apart, difference, ratios, spread
 from fairprobe.statistics.rates import Rate

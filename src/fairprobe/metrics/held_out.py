@@ -17,7 +17,7 @@ from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.catalogue import MEASURES, PluginWarning
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents.table import TAU
-from fairprobe.measure import Answers
+from fairprobe.measures import Answers
 from fairprobe.metrics.group import (
     SelectionTable,
     demographic_parity,

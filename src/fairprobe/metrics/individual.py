@@ -25,7 +25,7 @@ from fairprobe.documents import Ifr, TableMeasurements
 from fairprobe.documents.table import TAU
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import ROWS_AT_ONCE, TIE, labels_and_lead, two_labels
-from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
+from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.metrics.group import Groups, groups_of
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.domain import Domain

@@ -11,7 +11,7 @@ import numpy as np
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.documents import TableMeasurements
 from fairprobe.judgement import Verdict, answers, judge
-from fairprobe.measure import Measure, Reading, by, reading_of, reading_of_counterparts, required
+from fairprobe.measures import Measure, Reading, by, reading_of, reading_of_counterparts, required
 from fairprobe.metrics.rules import Rule, find_rules
 from fairprobe.metrics.severity import Severity, count_decisions, severity
 from fairprobe.models import Model, one_thread

@@ -15,7 +15,7 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.documents import TableMeasurements
 from fairprobe.judgement import Verdict, judge
-from fairprobe.measure import Measure, Reading, by, reading_of_counterparts, required
+from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.models import Model, one_thread
 from fairprobe.people.plausible import LIMIT, PlausiblePeople
 from fairprobe.people.resemblance import Resemblance, resemblance

@@ -10,7 +10,7 @@ import pandas as pd
 from fairprobe.arrays import Floats, Ints
 from fairprobe.documents import TableMeasurements
 from fairprobe.errors import DataError
-from fairprobe.measure import Answers, Measure, Reading, reading_of, required
+from fairprobe.measures import Answers, Measure, Reading, reading_of, required
 from fairprobe.results import Estimate, Rate
 from fairprobe.statistics.resampling import (
     Column,

@@ -27,7 +27,7 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.documents import EstimateDocument, TableMeasurements
 from fairprobe.documents.scores import ScoresDocument
 from fairprobe.judgement import Verdict
-from fairprobe.measure import (
+from fairprobe.measures import (
     Measure,
     Reading,
     by,

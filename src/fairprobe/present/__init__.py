@@ -82,7 +82,7 @@ def environment(*rooms: str) -> Environment:
     """The templates of this room, and of others that use its macros and styles."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    from fairprobe.present import formats
+    from fairprobe.report import formats
 
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(room) for room in (*rooms, "fairprobe.present")]),

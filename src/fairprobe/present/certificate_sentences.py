@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fairprobe.documents import CertificateDocument, ProvedPeople
-from fairprobe.present.formats import count, interval, level, percent, seconds
 from fairprobe.present.table import UNDEFINED, Table
+from fairprobe.report.formats import count, interval, level, percent, seconds
 
 CAVEAT = (
     "The proof is about the model in real arithmetic, with its numbers as they are stored. It is"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fairprobe.documents import TableDocument
 from fairprobe.documents.chat import ChatDocument, LeaningDocument
-from fairprobe.present.formats import change, count, listed, percent, plural, points
 from fairprobe.present.table import Cell, Table
+from fairprobe.report.formats import change, count, listed, percent, plural, points
 
 
 def leaning(chat: ChatDocument, each: LeaningDocument) -> str:

@@ -9,7 +9,7 @@ from fairprobe.documents import (
     TableDocument,
     TableMeasurements,
 )
-from fairprobe.present.formats import count, interval, level, listed, percent, plural
+from fairprobe.report.formats import count, interval, level, listed, percent, plural
 
 MOST_CATEGORIES = 6  # named in a sentence
 

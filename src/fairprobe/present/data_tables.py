@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fairprobe.present.formats import interval, percent
+from fairprobe.report.formats import interval, percent
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Dataset

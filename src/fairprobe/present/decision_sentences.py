@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairprobe.documents import DecisionDocument
-from fairprobe.present.formats import listed, quoted
+from fairprobe.report.formats import listed, quoted
 
 
 def in_short(rule: DecisionDocument) -> str:

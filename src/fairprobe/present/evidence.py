@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from fairprobe.documents import ScoresDocument, TableDocument
 from fairprobe.present import score_sentences, sentences
-from fairprobe.present.formats import amount, count, date, listed, percent, ratio
 from fairprobe.present.markdown import audit_table
-from fairprobe.present.markdown_text import bullets, escaped, joined
 from fairprobe.present.score_summary import groups_table
 from fairprobe.present.table import Table
+from fairprobe.report.formats import amount, count, date, listed, percent, ratio
+from fairprobe.report.markdown import bullets, escaped, joined
 from fairprobe.runs import HashedFile
 
 SLOT = "*Complete elsewhere:*"

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from fairprobe.documents.base import Document
-from fairprobe.present.formats import SPACE, shortened
 from fairprobe.present.plots import DASHES, LineStyle
 from fairprobe.present.svg import FONT_SIZE, INK, LAYERS, LINE, MARK, MUTED, Slots, drawn
+from fairprobe.report.formats import SPACE, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -21,7 +21,6 @@ from fairprobe.present import (
     severity_sentences,
 )
 from fairprobe.present.blocks import Figure
-from fairprobe.present.formats import count, decimal, interval, level, percent, plural
 from fairprobe.present.network_picture import Picture, picture
 from fairprobe.present.plots import (
     STYLED_LAYERS,
@@ -35,6 +34,7 @@ from fairprobe.present.plots import (
 )
 from fairprobe.present.svg import MARK, MUTED, coloured
 from fairprobe.present.table import Table
+from fairprobe.report.formats import count, decimal, interval, level, percent, plural
 
 BARS = 24  # more make a figure that nobody reads; its table has them all
 

@@ -15,7 +15,11 @@ from fairprobe.documents import (
 )
 from fairprobe.present.blocks import Figure
 from fairprobe.present.figures import BARS
-from fairprobe.present.formats import (
+from fairprobe.present.group_sentences import FOUR_FIFTHS, remark, who_is_missing
+from fairprobe.present.plots import bars, measure_bar
+from fairprobe.present.sentences import measured, sensitive
+from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
+from fairprobe.report.formats import (
     SPACE,
     count,
     decimal,
@@ -25,10 +29,6 @@ from fairprobe.present.formats import (
     plural,
     ratio,
 )
-from fairprobe.present.group_sentences import FOUR_FIFTHS, remark, who_is_missing
-from fairprobe.present.plots import bars, measure_bar
-from fairprobe.present.sentences import measured, sensitive
-from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 
 
 def rate_figures(document: TableDocument) -> list[Figure]:

@@ -6,8 +6,8 @@ from itertools import combinations
 
 from fairprobe.documents import SelectionRow, SelectionTable, TableDocument
 from fairprobe.present.counterparts import changing
-from fairprobe.present.formats import count, interval, level, percent, plural, quoted
 from fairprobe.present.sentences import measured
+from fairprobe.report.formats import count, interval, level, percent, plural, quoted
 
 FOUR_FIFTHS = 0.8
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from fairprobe.documents import RateDocument
 from fairprobe.documents.images import DetectorState, ImageGeneration, ImagesDocument
-from fairprobe.present.formats import (
+from fairprobe.present.image_tables import CHANGES, is_detector, kind_of
+from fairprobe.report.formats import (
     count,
     decimal,
     listed,
@@ -16,7 +17,6 @@ from fairprobe.present.formats import (
     seconds,
     size,
 )
-from fairprobe.present.image_tables import CHANGES, is_detector, kind_of
 
 if TYPE_CHECKING:
     from fairprobe.images.parts import Parts

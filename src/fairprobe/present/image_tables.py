@@ -14,8 +14,8 @@ from fairprobe.documents.images import (
     MeanDocument,
     Spread,
 )
-from fairprobe.present.formats import count, decimal, milliseconds, percent, ratio
 from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
+from fairprobe.report.formats import count, decimal, milliseconds, percent, ratio
 
 CHANGES: dict[ControlChange, str] = {
     "random_signs": "random signs",

@@ -11,18 +11,6 @@ from fairprobe.documents.images import ImagesDocument, PartsDocument
 from fairprobe.present import fill_template
 from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment_plots import Bar, Group, bar_figure, bar_names
-from fairprobe.present.formats import (
-    SPACE,
-    change,
-    count,
-    date,
-    in_words,
-    interval,
-    level,
-    plural,
-    ratio,
-    seconds,
-)
 from fairprobe.present.image_sentences import best_search, headline
 from fairprobe.present.image_tables import (
     CHANGES,
@@ -40,6 +28,18 @@ from fairprobe.present.image_tables import (
 from fairprobe.present.legends import Key, bar_legend
 from fairprobe.present.picture_plots import PANELS, drawn_layers, layer_curves
 from fairprobe.present.svg import BAR, INK, MARK, coloured
+from fairprobe.report.formats import (
+    SPACE,
+    change,
+    count,
+    date,
+    in_words,
+    interval,
+    level,
+    plural,
+    ratio,
+    seconds,
+)
 
 
 def render_images(document: ImagesDocument) -> str:

@@ -10,7 +10,9 @@ from fairprobe.documents.insidebias import InsideBiasDocument, ReferenceDocument
 from fairprobe.present import fill_template
 from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment_plots import Bar, Group, Series, bar_figure, line_figure
-from fairprobe.present.formats import (
+from fairprobe.present.legends import bar_legend, line_legend
+from fairprobe.present.table import UNDEFINED, Table
+from fairprobe.report.formats import (
     count,
     date,
     interval,
@@ -22,8 +24,6 @@ from fairprobe.present.formats import (
     ratio,
     with_interval,
 )
-from fairprobe.present.legends import bar_legend, line_legend
-from fairprobe.present.table import UNDEFINED, Table
 
 
 def render_insidebias(document: InsideBiasDocument) -> str:

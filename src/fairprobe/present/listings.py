@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairprobe.catalogue import MEASURES, METHODS, POST_HOC, REPAIRS
-from fairprobe.present.markdown_text import escaped, table
+from fairprobe.report.markdown import escaped, table
 from fairprobe.search.settings import settings_of
 
 

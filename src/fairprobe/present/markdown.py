@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fairprobe.catalogue import MEASURES
 from fairprobe.documents import EstimateDocument, SelectionTable, TableDocument
-from fairprobe.measure import added_readings
+from fairprobe.measures import added_readings
 from fairprobe.present import (
     certificate_sentences,
     counterparts,
@@ -20,7 +20,17 @@ from fairprobe.present import (
     sentences,
     severity_sentences,
 )
-from fairprobe.present.formats import (
+from fairprobe.present.group_figures import base_rates, selection_table, tau_table
+from fairprobe.present.group_sentences import (
+    individual,
+    lowest,
+    pairs_left_out,
+    selection,
+    who_is_missing,
+)
+from fairprobe.present.sentences import measured
+from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
+from fairprobe.report.formats import (
     WRITERS,
     count,
     date,
@@ -32,17 +42,7 @@ from fairprobe.present.formats import (
     plural,
     ratio,
 )
-from fairprobe.present.group_figures import base_rates, selection_table, tau_table
-from fairprobe.present.group_sentences import (
-    individual,
-    lowest,
-    pairs_left_out,
-    selection,
-    who_is_missing,
-)
-from fairprobe.present.markdown_text import bullets, escaped, fenced, joined, named
-from fairprobe.present.sentences import measured
-from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
+from fairprobe.report.markdown import bullets, escaped, fenced, joined, named
 
 SHOWN = 5  # groups of each kind among the most affected ones
 IFR_B = "Same decision as a counterpart (IFR_b)"

@@ -6,7 +6,8 @@ from typing import Any
 
 from fairprobe.documents.names import NamesDocument, NamesGroup, NamesInterval
 from fairprobe.present.blocks import Card
-from fairprobe.present.formats import (
+from fairprobe.present.table import Cell, Table
+from fairprobe.report.formats import (
     SPACE,
     change,
     count,
@@ -20,7 +21,6 @@ from fairprobe.present.formats import (
     plural,
     seconds,
 )
-from fairprobe.present.table import Cell, Table
 
 POINTS = f"{SPACE}points"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fairprobe.documents import EstimateDocument, Interpretation, ScoresDocument, TableDocument
 from fairprobe.present import score_sentences, sentences
-from fairprobe.present.formats import amount, percent, shortened
+from fairprobe.report.formats import amount, percent, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

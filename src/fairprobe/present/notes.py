@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fairprobe.documents import TableDocument
 from fairprobe.present import chat_sentences, decision_sentences
-from fairprobe.present.formats import count, listed, percent, plain, quoted
 from fairprobe.present.sentences import BLACK_BOX, measured, noun, scores
+from fairprobe.report.formats import count, listed, percent, plain, quoted
 
 EARLY = {
     "interrupted": "was interrupted",

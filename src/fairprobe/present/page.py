@@ -12,7 +12,7 @@ from typing import Any
 from fairprobe.catalogue import MEASURES, METHODS
 from fairprobe.documents import Score, Search, TableDocument
 from fairprobe.documents.table import TAU
-from fairprobe.measure import Reading, added_readings
+from fairprobe.measures import Reading, added_readings
 from fairprobe.present import (
     certificate_sentences,
     chat_sentences,
@@ -27,8 +27,8 @@ from fairprobe.present import (
     sentences,
     severity_sentences,
 )
-from fairprobe.present.formats import WRITERS, interval, level
 from fairprobe.present.network_picture import shade_names
+from fairprobe.report.formats import WRITERS, interval, level
 
 _ARGUMENT = re.compile(r"[a-z_]+=[\w.]+")  # of a document nothing else becomes Python
 OWN_DATA = "...  # your own data, as it was"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairprobe.documents import PairDocument
 from fairprobe.documents.scores import ScorePair
-from fairprobe.present.formats import count, one_in
+from fairprobe.report.formats import count, one_in
 
 MOST = 60  # attributes of a pair in a report
 SHARED = 10  # attributes that both people have in common and that are shown at once

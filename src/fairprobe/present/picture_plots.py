@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from fairprobe.documents.images import ImageInterpretation, ImageLayer
-from fairprobe.present.formats import SPACE, shortened
 from fairprobe.present.svg import BAR, FONT_SIZE, INK, LINE, MARK, MUTED, WIDTH, Slots, drawn
+from fairprobe.report.formats import SPACE, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,6 @@ from markupsafe import Markup
 
 from fairprobe.documents import Interpretation, Layer
 from fairprobe.documents.text import TextInterpretation, TextLayer
-from fairprobe.present.formats import SPACE, count, percent, shortened
 from fairprobe.present.svg import (
     BAR,
     INK,
@@ -22,6 +21,7 @@ from fairprobe.present.svg import (
     drawn,
     style_axes,
 )
+from fairprobe.report.formats import SPACE, count, percent, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

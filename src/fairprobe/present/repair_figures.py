@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from fairprobe.documents import Measured, RepairDocument, SeedSpread, TradeoffPoint
 from fairprobe.present.blocks import Figure
-from fairprobe.present.formats import count, decimal, interval, percent, plural
 from fairprobe.present.repair_sentences import WithInterval, lie_apart, networks, share
 from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 from fairprobe.present.tradeoff import tradeoff
+from fairprobe.report.formats import count, decimal, interval, percent, plural
 
 Read = Callable[[Measured], WithInterval]
 

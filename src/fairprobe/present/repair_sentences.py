@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from fairprobe.documents import EstimateDocument, GroupIfr, Measured, RateDocument, RepairDocument
-from fairprobe.present.formats import change, interval, level, listed, percent, plural
+from fairprobe.report.formats import change, interval, level, listed, percent, plural
 
 Outcome = Literal["accepted", "refused", "undecided", "forced"]
 WithInterval = RateDocument | EstimateDocument | GroupIfr

@@ -19,7 +19,8 @@ from fairprobe.documents.scenes import (
     UnmodifiedComparison,
     UsualComparison,
 )
-from fairprobe.present.formats import (
+from fairprobe.present.table import UNDEFINED, Table
+from fairprobe.report.formats import (
     SPACE,
     Interval,
     count,
@@ -29,7 +30,6 @@ from fairprobe.present.formats import (
     ratio,
     seconds,
 )
-from fairprobe.present.table import UNDEFINED, Table
 
 TINY = 1e-9  # what rounding leaves of nothing
 NOTABLE = 0.05  # p values below it are called a difference

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from fairprobe.documents.scenes import AnalysisDocument, ScenesDocument
-from fairprobe.present.markdown_text import joined
 from fairprobe.present.scene_comparisons import OPERATORS, ORACLES, looks_real
 from fairprobe.present.table import UNDEFINED, Table
+from fairprobe.report.markdown import joined
 
 
 def scene_tables(document: ScenesDocument) -> str:

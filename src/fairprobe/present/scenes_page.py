@@ -11,16 +11,6 @@ from typing import Any
 from fairprobe.documents.scenes import AnalysisDocument, ClassRate, ScenesDocument
 from fairprobe.present import fill_template
 from fairprobe.present.blocks import Card, Figure
-from fairprobe.present.formats import (
-    count,
-    date,
-    in_words,
-    interval,
-    level,
-    listed,
-    percent,
-    plural,
-)
 from fairprobe.present.picture_plots import ClassBar, Spread, class_bars
 from fairprobe.present.scene_comparisons import (
     OPERATORS,
@@ -34,6 +24,16 @@ from fairprobe.present.scene_comparisons import (
 from fairprobe.present.scene_tables import control_of
 from fairprobe.present.shots import Shot, shots
 from fairprobe.present.table import UNDEFINED, Cell, Table
+from fairprobe.report.formats import (
+    count,
+    date,
+    in_words,
+    interval,
+    level,
+    listed,
+    percent,
+    plural,
+)
 
 ALL = "all"
 BARS = 24  # more would be unreadable; the table has them all

@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from fairprobe.documents.scenes import AnalysisDocument, Comparisons, ScenesDocument
-from fairprobe.present.formats import count
 from fairprobe.present.scene_comparisons import ORACLES, looks_real
 from fairprobe.present.table import UNDEFINED, Table
+from fairprobe.report.formats import count
 
 
 def scenes_summary(document: ScenesDocument) -> RenderableType:

@@ -10,7 +10,9 @@ from fairprobe.documents.scores import (
     ScoresDocument,
 )
 from fairprobe.documents.verdict import NumberSpread
-from fairprobe.present.formats import (
+from fairprobe.present.score_sentences import sensitive
+from fairprobe.present.table import Cell, Table, measure_cell
+from fairprobe.report.formats import (
     amount,
     count,
     decimal,
@@ -20,8 +22,6 @@ from fairprobe.present.formats import (
     plural,
     points,
 )
-from fairprobe.present.score_sentences import sensitive
-from fairprobe.present.table import Cell, Table, measure_cell
 
 POST_HOC = "post-hoc"
 CONTROLS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairprobe.documents import ScoresDocument
 from fairprobe.documents.scores import ChangeDocument, Level, ScoredGroupsDocument
-from fairprobe.present.formats import (
+from fairprobe.report.formats import (
     amount,
     count,
     decimal,

@@ -12,7 +12,9 @@ from fairprobe.documents import ScoresDocument
 from fairprobe.documents.scores import ChangeDocument, ScoredGroupsDocument
 from fairprobe.present import counterparts, pair_sentences, score_repair
 from fairprobe.present import score_sentences as say
-from fairprobe.present.formats import (
+from fairprobe.present.score_python import python
+from fairprobe.present.table import Cell, Table, measure_cell
+from fairprobe.report.formats import (
     amount,
     count,
     percent,
@@ -21,8 +23,6 @@ from fairprobe.present.formats import (
     seconds,
     with_interval,
 )
-from fairprobe.present.score_python import python
-from fairprobe.present.table import Cell, Table, measure_cell
 
 NAMES = {0.5: "median", 0.9: "90th percentile", 0.99: "99th percentile"}
 GROUPS = 12  # rows of a table of groups on the terminal

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Literal
 
 from fairprobe.documents import PairDocument, ResemblanceDocument, Search, TableDocument
-from fairprobe.measure import FRAGILE
+from fairprobe.measures import FRAGILE
 from fairprobe.present import chat_sentences, counterparts
-from fairprobe.present.formats import (
+from fairprobe.report.formats import (
     count,
     decimal,
     interval,

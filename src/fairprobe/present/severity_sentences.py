@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairprobe.documents import EstimateDocument, RuleRate, TableDocument
-from fairprobe.present.formats import SPACE, count, interval, level, listed, percent, plural
+from fairprobe.report.formats import SPACE, count, interval, level, listed, percent, plural
 
 
 def severity(document: TableDocument) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from markupsafe import Markup, escape
 
 from fairprobe.documents.scenes import Corners, DetectedObject, Example, OriginalPicture
-from fairprobe.present.formats import SPACE, listed
+from fairprobe.report.formats import SPACE, listed
 
 Kind = Literal["same", "lost", "new", "mutated"]
 

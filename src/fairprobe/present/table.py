@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from fairprobe.present.formats import (
+from fairprobe.report.formats import (
     Interval,
     estimate_of,
     interval,
@@ -14,7 +14,7 @@ from fairprobe.present.formats import (
     plain,
     shortened,
 )
-from fairprobe.present.markdown_text import escaped
+from fairprobe.report.markdown import escaped
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable

@@ -23,7 +23,8 @@ from fairprobe.present import (
     sentences,
     severity_sentences,
 )
-from fairprobe.present.formats import (
+from fairprobe.present.table import Table, measure_cell
+from fairprobe.report.formats import (
     count,
     decimal,
     folded,
@@ -35,7 +36,6 @@ from fairprobe.present.formats import (
     seconds,
     with_interval,
 )
-from fairprobe.present.table import Table, measure_cell
 
 GROUPS = 5
 

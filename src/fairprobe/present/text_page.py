@@ -11,7 +11,12 @@ from markupsafe import Markup, escape
 from fairprobe.documents.text import ExcessDocument, SideDocument, TextDocument
 from fairprobe.present.blocks import Card, Figure
 from fairprobe.present.experiment_plots import Bar, Group, bar_figure, bar_names
-from fairprobe.present.formats import (
+from fairprobe.present.legends import Key, bar_legend
+from fairprobe.present.plots import CONTROL_DASH, curves_beside_control
+from fairprobe.present.svg import MARK, MUTED, coloured
+from fairprobe.present.table import Cell, Table
+from fairprobe.present.text_sentences import bare, headline, status
+from fairprobe.report.formats import (
     count,
     date,
     decimal,
@@ -25,11 +30,6 @@ from fairprobe.present.formats import (
     ratio,
     seconds,
 )
-from fairprobe.present.legends import Key, bar_legend
-from fairprobe.present.plots import CONTROL_DASH, curves_beside_control
-from fairprobe.present.svg import MARK, MUTED, coloured
-from fairprobe.present.table import Cell, Table
-from fairprobe.present.text_sentences import bare, headline, status
 
 CROSS, CONTROL = "another group", "control"
 CURVES = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairprobe.documents.text import ExcessDocument, TextDocument
-from fairprobe.present.formats import (
+from fairprobe.report.formats import (
     SPACE,
     count,
     interval,

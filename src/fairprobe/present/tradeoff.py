@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from fairprobe.documents import TradeoffPoint
-from fairprobe.present.formats import SPACE
 from fairprobe.present.svg import FONT_SIZE, INK, LINE, MARK, MUTED, WIDTH, Slots, drawn, style_axes
+from fairprobe.report.formats import SPACE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -25,8 +25,8 @@ from fairprobe.present import (
     sentences,
     text_sentences,
 )
-from fairprobe.present.formats import count, interval, percent, plain
 from fairprobe.present.table import Cell, measure_cell
+from fairprobe.report.formats import count, interval, percent, plain
 from fairprobe.serve.places import Place, runs_below
 from fairprobe.serve.settings import ServeSettings
 

@@ -11,10 +11,10 @@ from fairprobe.catalogue import MEASURES
 from fairprobe.documents import TableDocument
 from fairprobe.errors import SettingError
 from fairprobe.gate.difference import changes, require_comparable
-from fairprobe.measure import Measure, Reading, added_readings
+from fairprobe.measures import Measure, Reading, added_readings
 from fairprobe.present import repair_figures, repair_sentences, sentences
-from fairprobe.present.formats import WRITERS, change, decimal, interval
 from fairprobe.present.table import Cell, Kind, Table
+from fairprobe.report.formats import WRITERS, change, decimal, interval
 from fairprobe.serve.desk import answer, desk_of
 from fairprobe.serve.index import KINDS, line_of
 

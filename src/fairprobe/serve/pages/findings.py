@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from fairprobe.audits.table_document import pair_document
 from fairprobe.errors import SettingError
 from fairprobe.findings import PHASES
-from fairprobe.present.formats import listed
+from fairprobe.report.formats import listed
 from fairprobe.serve.browse import SORTS, query_of
 from fairprobe.serve.desk import Given, answer, fill, is_part, part, run_of
 from fairprobe.serve.pages.run import links

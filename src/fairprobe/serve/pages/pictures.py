@@ -17,8 +17,8 @@ from starlette.responses import HTMLResponse, Response
 from fairprobe.documents.images import ImagePair, ImagesDocument
 from fairprobe.documents.scenes import Example, OriginalPicture, ScenesDocument
 from fairprobe.errors import SettingError
-from fairprobe.present.formats import listed, percent
 from fairprobe.present.shots import PICTURE, Shot, shots, shots_of
+from fairprobe.report.formats import listed, percent
 from fairprobe.serve.albums import (
     VERDICTS,
     FoundPair,

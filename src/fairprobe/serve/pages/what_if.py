@@ -21,9 +21,9 @@ from fairprobe.interpret.what_if import (
     shortest_flip,
 )
 from fairprobe.judgement import judge
-from fairprobe.present.formats import listed, one_in, plural
 from fairprobe.present.network_picture import Picture, reaction_picture, shade_names
 from fairprobe.present.table import Table
+from fairprobe.report.formats import listed, one_in, plural
 from fairprobe.schema.attributes import Attribute
 from fairprobe.serve.desk import address, answer, fill, is_part, run_of
 from fairprobe.serve.opened import OpenRun

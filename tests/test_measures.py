@@ -10,7 +10,7 @@ import pytest
 
 from fairprobe.documents import ModelSummary, TableDocument, TableMeasurements, from_dict
 from fairprobe.errors import StorageError
-from fairprobe.measure import CONSTANT, Measure, Reading, by, check_description
+from fairprobe.measures import CONSTANT, Measure, Reading, by, check_description
 from fairprobe.metrics import MEASURES
 from fairprobe.statistics.rates import Rate
 from tests.present.test_report_documents import black_box, document, multi_class
