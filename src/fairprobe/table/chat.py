@@ -13,7 +13,7 @@ import numpy as np
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import TableDocument, TableMeasurements
 from fairprobe.documents.chat import ChatDocument, LeaningDocument
-from fairprobe.measure import Measure, Reading
+from fairprobe.measures import Measure, Reading
 from fairprobe.models import Model
 from fairprobe.models.formats.chat import Chat
 from fairprobe.models.formats.chat_models import ChatRows
