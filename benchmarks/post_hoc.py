@@ -29,7 +29,7 @@ from sklearn.preprocessing import OneHotEncoder
 import fairprobe as fp
 from fairprobe.metrics import Rate
 from fairprobe.models.formats.skops_file import load_skops
-from fairprobe.repairs.learned_plan import plan_of
+from fairprobe.repairs.plans import plan_of
 from fairprobe.repairs.wrappers import fitted_classifier
 from fairprobe.search import Budget
 

@@ -29,7 +29,7 @@ from fairprobe.metrics.people import affected_rate
 from fairprobe.metrics.quality import accuracy
 from fairprobe.models import Model
 from fairprobe.models.formats.skops_file import load_skops
-from fairprobe.repairs import POST_HOC, Proof, post_hoc_named, prove
+from fairprobe.repairs import POST_HOC, Proof, any_repair_named, prove
 from fairprobe.repairs.onnx_graph import HANDED_OVER
 from fairprobe.repairs.plans import Plan
 from fairprobe.repairs.wrappers import fitted_classifier
@@ -134,7 +134,9 @@ def delivered(
     """The proof of a repair, the model opened again from what was written, and that."""
     model = opened(name, folder, data)
     model = model.original or model
-    proof = prove(model, data, post_hoc_named(how), people="possible", method="random", **SMALLEST)
+    proof = prove(
+        model, data, any_repair_named(how), people="possible", method="random", **SMALLEST
+    )
     again, file = written(proof, model, data)
     assert file is not None
     return proof, again, file
@@ -313,7 +315,7 @@ def test_numbers_that_mix_the_attribute_with_others_are_not_written(data: Datase
 
     model = fp.load_model(ask, data, encoder=mixed)
     assert model.joint is not None
-    from fairprobe.repairs.learned_plan import learn_numbers
+    from fairprobe.repairs.plans import learn_numbers
 
     assert model.joint.to_numbers is not None
     with pytest.raises(ModelError, match="mix sex with other attributes"):

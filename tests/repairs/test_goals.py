@@ -17,8 +17,8 @@ from fairprobe.models import TorchModel
 from fairprobe.networks import Batch, Training, dense, train
 from fairprobe.repairs import Counterfactual
 from fairprobe.repairs.comparisons import Answers, Trial
+from fairprobe.repairs.counterfactual import GroupPenalty
 from fairprobe.repairs.curve import Point, best_setting, check_choice
-from fairprobe.repairs.group_goal import GroupPenalty
 from fairprobe.repairs.panel import Panel
 from fairprobe.repairs.verdict import Limits, decide
 from tests.repairs.test_repairs import biased_data, same

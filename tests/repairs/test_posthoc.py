@@ -17,7 +17,7 @@ from fairprobe.metrics import Rate
 from fairprobe.models import Decision, Model
 from fairprobe.repairs.abstain import HANDED_OVER, Abstain, Abstaining
 from fairprobe.repairs.average import Average
-from fairprobe.repairs.catalogue import POST_HOC, post_hoc_named
+from fairprobe.repairs.catalogue import POST_HOC, any_repair_named
 from fairprobe.repairs.comparisons import Answers, GroupGap, Trial
 from fairprobe.repairs.posthoc import check_description
 from fairprobe.repairs.proof import prove
@@ -347,14 +347,14 @@ def test_the_document_of_a_post_hoc_repair_can_be_written_and_read() -> None:
 @pytest.mark.parametrize("name", POST_HOC.own)
 def test_every_post_hoc_repair_describes_itself(name: str) -> None:
     check_description(POST_HOC[name])
-    assert post_hoc_named(name).name == name
+    assert any_repair_named(name).name == name
     assert POST_HOC[name].about.endswith(".")
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "complaint"),
     [
-        ("mean", {}, "There is no post-hoc repair 'mean'"),
+        ("mean", {}, "There is no repair 'mean'"),
         ("average", {"weight": 1}, "has no setting 'weight'"),
         ("average", {"weights": "all"}, "'uniform' or 'shares'"),
         ("thresholds", {"criterion": "luck"}, "'demographic_parity' or 'equal_opportunity'"),
@@ -365,7 +365,7 @@ def test_settings_that_make_no_sense_are_refused(
     name: str, settings: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(SettingError, match=complaint):
-        post_hoc_named(name, **settings)
+        any_repair_named(name, **settings)
 
 
 def test_limits_that_make_no_sense_are_refused() -> None:

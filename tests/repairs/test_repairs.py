@@ -45,7 +45,7 @@ from fairprobe.repairs.base import alive, initial_network
 from fairprobe.repairs.counterfactual import PARTNERS, CounterfactualPenalty
 from fairprobe.repairs.divergence import js_of_logits
 from fairprobe.repairs.iifr import NeighbourPenalty, nearest_others
-from fairprobe.repairs.vote import vote
+from fairprobe.repairs.retrain import vote
 from fairprobe.schema.domain import Attribute, Constraint, Coupling, Domain
 from fairprobe.search import Budget, loop
 from tests import helpers

@@ -33,9 +33,8 @@ from torch import Tensor, nn
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
-from fairprobe.models import TorchModel
 from fairprobe.networks import Batch, Penalty, Training
-from fairprobe.repairs.base import OnEpoch, Repair, learn
+from fairprobe.repairs.base import Repair
 from fairprobe.repairs.iifr import IIFR, NeighbourPenalty
 from fairprobe.schema.domain import Domain
 
@@ -107,32 +106,18 @@ class Adversarial(Repair):
             else replace(self, iifr=replace(self.iifr, strength=setting))
         )
 
-    def train(
-        self,
-        network: nn.Module,
-        given: TorchModel,
-        data: Dataset,
-        *,
-        seed: int,
-        progress: OnEpoch | None,
-    ) -> TorchModel:
-        part = data.split(seed).train
-        penalties: list[Penalty] = [Adversary(data.domain, self, self._group_weights(data, part))]
-        if self.iifr is not None:
-            penalties.append(
-                NeighbourPenalty(self.iifr.strength, self.iifr.threshold, raw=self.iifr.raw)
-            )
-        weights = _balancing(data.y[part], len(data.classes)) if self.balanced else None
-        return learn(
-            self,
-            network,
-            given,
-            data,
-            seed=seed,
-            progress=progress,
-            penalties=tuple(penalties),
-            class_weights=weights,
-        )
+    def penalties(self, network: nn.Module, data: Dataset, seed: int) -> tuple[Penalty, ...]:
+        del network
+        weights = self._group_weights(data, data.split(seed).train)
+        adversary = Adversary(data.domain, self, weights)
+        if self.iifr is None:
+            return (adversary,)
+        similar = NeighbourPenalty(self.iifr.strength, self.iifr.threshold, raw=self.iifr.raw)
+        return (adversary, similar)
+
+    def class_weights(self, data: Dataset, seed: int) -> Floats | None:
+        y = data.y[data.split(seed).train]
+        return _balancing(y, len(data.classes)) if self.balanced else None
 
     def _group_weights(self, data: Dataset, part: Ints) -> Floats | None:
         """(C, V) for each class, the rarer a group the more it weighs; nothing where they are not

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from torch import nn
 
 from fairprobe.arrays import Floats
 from fairprobe.datasets.base import Dataset
-from fairprobe.errors import ModelError, SettingError
+from fairprobe.errors import ModelError, SettingError, suggest
 from fairprobe.models import Encoder, Model, TorchModel
 from fairprobe.networks import (
     Examples,
@@ -31,11 +31,40 @@ from fairprobe.networks import (
     to_learn,
     train,
 )
-from fairprobe.repairs.described import Described, check_described
 
 OnEpoch: TypeAlias = Callable[[int, int], None]
 TRIED = 64  # people who show how a network of amounts can learn
 ATTEMPTS = 4  # trainings from scratch, until one does not end at a single answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Described:
+    """`variants` maps what can be joined to the name by a plus ("cfair+iifr") to a few words."""
+
+    title: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    paper: ClassVar[str] = ""
+    variants: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def create(cls, name: str, **settings: Any) -> Self:
+        """Create the repair of this name, which may end with a variant, with its own settings."""
+        known = [each.name for each in fields(cls)]
+        for setting in settings:
+            if setting not in known:
+                raise SettingError(
+                    f"The repair '{name}' has no setting '{setting}'.{suggest(setting, known)}"
+                )
+        return cls(**settings)
+
+
+def check_described(repair: object, kind: type[Described], *names: str) -> None:
+    """Raise TypeError unless this is a class of repairs of this kind that says all of `names`."""
+    if not (isinstance(repair, type) and issubclass(repair, kind)):
+        raise TypeError(f"it must be a subclass of fairprobe.repairs.{kind.__name__}")
+    for name in names:
+        if not getattr(repair, name, ""):
+            raise TypeError(f"it has no {name}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +160,6 @@ class Repair(Described, ABC):
             lambda network: self.train(network, given, data, seed=seed, progress=progress),
         )
 
-    @abstractmethod
     def train(
         self,
         network: nn.Module,
@@ -142,6 +170,26 @@ class Repair(Described, ABC):
         progress: OnEpoch | None,
     ) -> TorchModel:
         """Train `network`, which begins as `start` says, in the place of `given`."""
+        return learn(
+            self,
+            self.shaped(network, data),
+            given,
+            data,
+            seed=seed,
+            progress=progress,
+            penalties=self.penalties(network, data, seed),
+            class_weights=self.class_weights(data, seed),
+        )
+
+    def penalties(self, network: nn.Module, data: Dataset, seed: int) -> tuple[Penalty, ...]:
+        """Return the terms that are added to the loss."""
+        del network, data, seed
+        return ()
+
+    def class_weights(self, data: Dataset, seed: int) -> Floats | None:
+        """(C,) how much the classes weigh in the loss; None for all the same."""
+        del data, seed
+        return None
 
 
 def check_description(repair: object) -> None:

@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from fairprobe.datasets.base import Dataset
-from fairprobe.models import Encoder, Merge, Scale, TorchModel
+from fairprobe.models import Encoder, Merge, Scale
 from fairprobe.networks import DenseNetwork
-from fairprobe.repairs.base import OnEpoch, Repair, learn
+from fairprobe.repairs.base import Repair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,18 +36,6 @@ class Blind(Repair):
     takes_amounts: ClassVar[bool] = True
 
     strength: float = 1.0
-
-    def train(
-        self,
-        network: nn.Module,
-        given: TorchModel,
-        data: Dataset,
-        *,
-        seed: int,
-        progress: OnEpoch | None,
-    ) -> TorchModel:
-        blind = self.shaped(network, data)
-        return learn(self, blind, given, data, seed=seed, progress=progress)
 
     def shaped(self, network: nn.Module, data: Dataset) -> nn.Module:
         return blindfolded(network, data)

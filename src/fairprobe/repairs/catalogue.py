@@ -19,9 +19,9 @@ POST_HOC: Catalogue[type[PostHoc]] = catalogue.POST_HOC
 
 
 def repair_names() -> list[str]:
-    """The names of all repairs, those with a variant such as "cfair+iifr" included."""
-    known = REPAIRS.all()
-    return [*known, *(f"{name}+{each}" for name in known for each in known[name].variants)]
+    """List all repairs that train, those with a variant such as "cfair+iifr" included."""
+    kinds = REPAIRS.all()
+    return [*kinds, *(f"{name}+{variant}" for name in kinds for variant in kinds[name].variants)]
 
 
 def repair_named(name: str, **settings: Any) -> Repair:
@@ -34,20 +34,13 @@ def repair_named(name: str, **settings: Any) -> Repair:
     return REPAIRS[kind].create(name, **settings)
 
 
-def post_hoc_named(name: str, **settings: Any) -> PostHoc:
-    """Create the post-hoc repair of this name with its own settings."""
-    if name not in POST_HOC:
-        raise SettingError(f"There is no post-hoc repair '{name}'.{suggest(name, POST_HOC)}")
-    return POST_HOC[name].create(name, **settings)
-
-
 def any_repair_named(name: str, **settings: Any) -> Repair | PostHoc:
-    """Create the repair of this name, whether it trains a network or stands around any model."""
+    """Create the repair of this name, whether it trains a network or wraps any model."""
     if name in POST_HOC:
-        return post_hoc_named(name, **settings)
+        return POST_HOC[name].create(name, **settings)
     if name.partition("+")[0] not in REPAIRS:
-        known = [*repair_names(), *POST_HOC]
-        raise SettingError(f"There is no repair '{name}'.{suggest(name, known)}")
+        names = [*repair_names(), *POST_HOC]
+        raise SettingError(f"There is no repair '{name}'.{suggest(name, names)}")
     return repair_named(name, **settings)
 
 
@@ -67,6 +60,8 @@ class Apply(Protocol):
 
 
 def _function(name: str) -> Apply:
+    """Return the repair of this name as a function."""
+
     def apply(
         model: Model,
         data: Dataset,

@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
-from fairprobe.models import Encoder, TorchModel
+from fairprobe.models import Encoder
 from fairprobe.networks import Batch, Penalty
-from fairprobe.repairs.base import OnEpoch, Repair, learn
+from fairprobe.repairs.base import Repair
 from fairprobe.repairs.counterfactual import CounterfactualPenalty
 from fairprobe.schema.domain import Domain
 
@@ -58,20 +58,12 @@ class Certified(Repair):
             if not (np.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise SettingError(f"{name} must be a number of 0 or more.")
 
-    def train(
-        self,
-        network: nn.Module,
-        given: TorchModel,
-        data: Dataset,
-        *,
-        seed: int,
-        progress: OnEpoch | None,
-    ) -> TorchModel:
+    def penalties(self, network: nn.Module, data: Dataset, seed: int) -> tuple[Penalty, ...]:
         pairs = CounterfactualPenalty(data.domain, self.pairs, possible=self.possible, seed=seed)
         penalties: tuple[Penalty, ...] = (pairs, WeightPenalty(network, self.strength))
         if self.interval:
             penalties += (IntervalPenalty(network, data.domain, self.interval, seed),)
-        return learn(self, network, given, data, seed=seed, progress=progress, penalties=penalties)
+        return penalties
 
     def dial_grid(self) -> tuple[float, ...]:
         """Upwards from a third of its own: a third proves less and costs no accuracy."""

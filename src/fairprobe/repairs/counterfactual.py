@@ -11,6 +11,15 @@ the squared error in that of CE, both in standard deviations (`divergence`).
 The penalty needs no label, so it can also be computed for people who are not in the data:
 `possible` of them, drawn from anywhere in the domain, join each person of a batch. Without them
 people in the data are treated alike while possible people hardly fare better.
+
+A group goal adds that groups should get an answer equally often:
+
+    parity    Σ_g (n_g / n) · ‖m_g − m‖²    m_g: mean probabilities of the classes in group g of a
+              batch, m: of the whole batch
+    odds      the same among people with the same true class, summed over the classes
+
+Groups are those of all sensitive attributes together. Probabilities replace answers, which have no
+slope.
 """
 
 from __future__ import annotations
@@ -27,13 +36,14 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
 from fairprobe.models import ScoreModel, TorchModel
 from fairprobe.networks import Batch, Penalty
-from fairprobe.repairs.base import OnEpoch, Repair, learn
+from fairprobe.repairs.base import Repair
 from fairprobe.repairs.divergence import Apart, apart, js_of_logits
-from fairprobe.repairs.group_goal import Goal, GroupPenalty
 from fairprobe.schema.domain import Domain
 
 POOL = 50_000  # possible people, drawn once
 PARTNERS = 8  # counterparts of a person in one step; of more, some are drawn in each step
+
+Goal = Literal["parity", "odds"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +51,7 @@ class Counterfactual(Repair):
     """λ is `strength`: half for people in the data, half for possible people, if there are any.
 
     `individual`, `parity` and `odds` are the priorities of its goals: that single people are
-    treated like their counterparts, and that groups get an answer equally often (`group_goal`).
+    treated like their counterparts, and that groups get an answer equally often.
     Each goal gets its share of λ. With `labels` "own" the network learns what it answered before
     instead of the data's labels, which may be few, doubtful or missing.
     """
@@ -83,15 +93,8 @@ class Counterfactual(Repair):
                 f" {self.possible}."
             )
 
-    def train(
-        self,
-        network: nn.Module,
-        given: TorchModel,
-        data: Dataset,
-        *,
-        seed: int,
-        progress: OnEpoch | None,
-    ) -> TorchModel:
+    def penalties(self, network: nn.Module, data: Dataset, seed: int) -> tuple[Penalty, ...]:
+        del network
         whole = self.strength / (self.individual + self.parity + self.odds)
         pairs = CounterfactualPenalty(
             data.domain, whole * self.individual, possible=self.possible, seed=seed
@@ -100,8 +103,7 @@ class Counterfactual(Repair):
             GroupPenalty(data.domain, whole * weight, goal)
             for goal, weight in self._group_goals.items()
         )
-        penalties = (pairs, *groups)
-        return learn(self, network, given, data, seed=seed, progress=progress, penalties=penalties)
+        return (pairs, *groups)
 
     def dial_grid(self) -> tuple[float, ...]:
         """Far upwards: a network that is trained on from its weights takes more than a fresh one,
@@ -186,3 +188,34 @@ class CounterfactualPenalty(Penalty):
             allowed = self.domain.satisfies(others)
             rows, others = rows[allowed], others[allowed]
         return rows, others
+
+
+class GroupPenalty(Penalty):
+    """`strength` times the spread of the groups of a batch."""
+
+    needs_hidden = False
+
+    def __init__(self, domain: Domain, strength: float, goal: Goal) -> None:
+        super().__init__()
+        self.domain, self.strength, self.goal = domain, strength, goal
+
+    def forward(self, batch: Batch) -> Tensor:
+        x = batch.x.cpu().numpy()
+        known = torch.from_numpy(self.domain.comparable(x))
+        group = torch.from_numpy(self.domain.own_value(x[known.numpy()])).to(batch.logits.device)
+        known = known.to(batch.logits.device)
+        p, truth = torch.softmax(batch.logits[known], dim=1), batch.y[known]
+        if self.goal == "parity":
+            return self.strength * self._spread(p, group)
+        classes = range(p.shape[1])
+        parts = [self._spread(p[truth == each], group[truth == each]) for each in classes]
+        return self.strength * torch.stack(parts).sum()
+
+    def _spread(self, p: Tensor, group: Tensor) -> Tensor:
+        if len(p) == 0:
+            return p.new_zeros(())
+        groups = self.domain.value_count
+        counts = torch.bincount(group, minlength=groups).to(p.dtype)
+        sums = p.new_zeros(groups, p.shape[1]).index_add(0, group, p)
+        means = sums / counts.clamp(min=1)[:, None]
+        return (counts[:, None] / len(p) * (means - p.mean(dim=0)) ** 2).sum()

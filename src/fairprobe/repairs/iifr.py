@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
-from fairprobe.models import Scale, TorchModel
+from fairprobe.models import Scale
 from fairprobe.networks import Batch, Penalty
-from fairprobe.repairs.base import OnEpoch, Repair, learn
+from fairprobe.repairs.base import Repair
 from fairprobe.repairs.divergence import Apart, apart, js_of_logits
 
 
@@ -58,17 +58,9 @@ class IIFR(Repair):
                 f"The threshold of IIFR is a cosine, from -1 to 1; got {self.threshold}."
             )
 
-    def train(
-        self,
-        network: nn.Module,
-        given: TorchModel,
-        data: Dataset,
-        *,
-        seed: int,
-        progress: OnEpoch | None,
-    ) -> TorchModel:
-        similar = NeighbourPenalty(self.strength, self.threshold, raw=self.raw)
-        return learn(self, network, given, data, seed=seed, progress=progress, penalties=(similar,))
+    def penalties(self, network: nn.Module, data: Dataset, seed: int) -> tuple[Penalty, ...]:
+        del network, data, seed
+        return (NeighbourPenalty(self.strength, self.threshold, raw=self.raw),)
 
 
 class NeighbourPenalty(Penalty):

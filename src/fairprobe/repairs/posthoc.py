@@ -17,7 +17,7 @@ import numpy as np
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.models import About, Model
-from fairprobe.repairs.described import Described, check_described
+from fairprobe.repairs.base import Described, check_described
 from fairprobe.schema.domain import Domain
 
 POST_HOC = "post-hoc"

@@ -27,9 +27,8 @@ from fairprobe.models.formats.base import Trial
 from fairprobe.models.formats.onnx_file import Graph
 from fairprobe.models.join import Joint, class_order, softmax
 from fairprobe.models.load import open_model
-from fairprobe.repairs.learned_plan import plan_of
 from fairprobe.repairs.onnx_graph import Scores, composed
-from fairprobe.repairs.plans import Plan, decoded
+from fairprobe.repairs.plans import Plan, decoded, plan_of
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.wrappers import fitted_classifier
 from fairprobe.storage import replacing

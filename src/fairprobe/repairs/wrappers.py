@@ -36,8 +36,7 @@ from fairprobe.models import Model
 from fairprobe.repairs.abstain import Abstain
 from fairprobe.repairs.average import Average, shares_of
 from fairprobe.repairs.estimator_base import in_pandas
-from fairprobe.repairs.learned_plan import plan_of
-from fairprobe.repairs.plans import Plan, Words, decoded, reached
+from fairprobe.repairs.plans import Plan, Words, decoded, plan_of, reached
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.thresholds import Thresholds
 from fairprobe.schema.coding import Coding, Columns, as_frame
