@@ -184,7 +184,7 @@ POLICY = """
 [limits]
 dm_rs = 0.02
 accuracy = 0.6
-ifr_r = 0.8
+ifr_p = 0.8
 idis = 1000
 """
 
