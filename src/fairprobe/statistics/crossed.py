@@ -2,7 +2,7 @@
 
 y (C, N)      the outcome of résumé c with name n
 difference    the mean of a group's names minus that of all other names; both the names and the
-              résumés stand for others like them, so the variance is that of a jackknife over
+              résumés are examples of others like them, so the variance is that of a jackknife over
               names (within groups) plus that of one over résumés: rather too large than small
 excess        the mean of |y(c, n) − y(c, m)| over names of different groups, minus that over
               names of the same group, which is the control: what any other name does
@@ -19,24 +19,26 @@ import numpy as np
 from scipy.stats import t as student
 
 from fairprobe.arrays import Floats, Ints, Mask
-from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.results import CONFIDENCE, Number, Result, check_interval
 
 PERMUTATIONS = 2000
 ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
-class Jackknifed:
+class Jackknifed(Result, frozen=True):
     """An estimate with its interval."""
 
-    estimate: float
-    low: float
-    high: float
+    estimate: Number
+    low: Number
+    high: Number
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.estimate, self.high)
 
 
 @dataclass(frozen=True)
 class Crossed:
-    """One group of names against all others; `cross` and `same` are the parts of the excess."""
+    """A group of names against all others; `cross` and `same` are the parts of the excess."""
 
     difference: Jackknifed
     p: float
@@ -54,8 +56,8 @@ def crossed(
     permutations: int = PERMUTATIONS,
     confidence: float = CONFIDENCE,
 ) -> Crossed:
-    """Compare the names that are in a group with the others. Names are exchanged within `strata`:
-    the groups by the other attributes.
+    """Compare the names of a group with the others. Names are exchanged within `strata`: the groups
+    by the other attributes.
     """
     cross, same = _pairs(y, is_in)
     return Crossed(
@@ -75,7 +77,7 @@ def permutation_p(
     rng: np.random.Generator,
     permutations: int = PERMUTATIONS,
 ) -> float:
-    """How often names that are exchanged between groups at random differ as much."""
+    """Return how often names that are exchanged between groups at random differ as much."""
     means, observed = y.mean(axis=0), abs(_difference(y, is_in))
     shuffled = np.tile(is_in, (permutations, 1))
     for stratum in np.unique(strata):
@@ -92,7 +94,7 @@ def _difference(y: Floats, is_in: Mask) -> float:
 
 
 def _pairs(y: Floats, is_in: Mask) -> tuple[float, float]:
-    """The mean difference of two names of different groups, and of the same group."""
+    """Return the mean distance of two names of different groups, and of the same group."""
     apart = np.abs(y[:, :, None] - y[:, None, :]).mean(axis=0)
     differ = is_in[:, None] != is_in[None, :]
     same = [
@@ -111,15 +113,15 @@ def _excess(y: Floats, is_in: Mask) -> float:
 def _jackknifed(
     statistic: Callable[[Floats, Mask], float], y: Floats, is_in: Mask, confidence: float
 ) -> Jackknifed:
-    """The statistic, with an interval that allows for other résumés and other names."""
+    """Compute a statistic with an interval that allows for other résumés and other names."""
     estimate = statistic(y, is_in)
     parts: list[tuple[float, int]] = []
-    resumes = [statistic(np.delete(y, each, axis=0), is_in) for each in range(len(y))]
+    resumes = [statistic(np.delete(y, row, axis=0), is_in) for row in range(len(y))]
     parts.append((_variance(np.array(resumes)), len(y) - 1))
     for group in (is_in, ~is_in):
         names = [
-            statistic(np.delete(y, each, axis=1), np.delete(is_in, each))
-            for each in np.flatnonzero(group)
+            statistic(np.delete(y, name, axis=1), np.delete(is_in, name))
+            for name in np.flatnonzero(group)
         ]
         parts.append((_variance(np.array(names)), len(names) - 1))
     variance = sum(part for part, _ in parts)
