@@ -240,8 +240,8 @@ def measured(
         delta_eo_1=eo(1),
         positive_rate=float(answers.mean()),
         groups={
-            f"{key}_{name.lower()}": one.estimate
+            f"{key}_{group.name.lower()}": group.estimate
             for key, rate in (("ifr_b", individual.b), ("ifr_p", individual.p))
-            for name, one in rate.groups
+            for group in rate.groups
         },
     )

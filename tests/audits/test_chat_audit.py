@@ -119,7 +119,7 @@ def test_noise_is_no_finding(folder: Path) -> None:
         audit = fp.audit(data, model, "sex", samples=40, budget=budget)
     chat = audit.document.chat
     assert chat is not None
-    assert (audit.people.everybody.hits, audit.dm_rs.hits, len(audit.findings)) == (0, 0, 0)
+    assert (audit.people.hits, audit.dm_rs.hits, len(audit.findings)) == (0, 0, 0)
     assert (chat.asks, chat.settle, chat.found) == (3, 10, [])
     assert chat.varied > 0
     assert "lean to no side" in audit.document.verdict

@@ -77,7 +77,7 @@ def test_group_thresholds_on_a_model_that_ignores_gender_affect_those_between(
 ) -> None:
     data = people()
     between = (data.x[:, 0] >= 30) & (data.x[:, 0] < 60)
-    assert by_gender.people.everybody.hits == between.sum()
+    assert by_gender.people.hits == between.sum()
     found = by_gender.findings.x
     assert len(found)
     assert ((found[:, 0] >= 30) & (found[:, 0] < 60)).all()
@@ -90,16 +90,16 @@ def test_accuracy_selection_and_individual_rates_follow_the_rule(by_gender: fp.A
     x, y = data.x[test], data.y[test]
     granted = x[:, 0] >= np.where(x[:, 1] == 0, 60, 30)
     assert by_gender.accuracy.hits == (granted == y).sum()
-    assert by_gender.fairness.accuracy.hits == (granted == y).sum()
-    assert by_gender.fairness.selected is not None
-    assert by_gender.fairness.selected.hits == granted.sum()
+    assert by_gender.fairness.quality.accuracy.hits == (granted == y).sum()
+    assert by_gender.fairness.group is not None
+    assert by_gender.fairness.group.selected.hits == granted.sum()
     between = (x[:, 0] >= 30) & (x[:, 0] < 60)
     assert by_gender.fairness.individual.b.estimate == pytest.approx(1 - between.mean())
 
 
 def test_without_a_rule_nothing_is_found_and_nothing_is_recorded() -> None:
     audit = audited(None)
-    assert audit.people.everybody.hits == audit.dm_rs.hits == len(audit.findings) == 0
+    assert audit.people.hits == audit.dm_rs.hits == len(audit.findings) == 0
     assert audit.document.model.decision is None
     assert "ecision rule" not in render(audit.document)
 
@@ -153,7 +153,7 @@ def test_a_rule_for_everybody_is_shown_and_affects_nobody(
     rule: Decision, said: str, line: str
 ) -> None:
     audit = audited(rule)
-    assert audit.people.everybody.hits == 0
+    assert audit.people.hits == 0
     assert said in render(audit.document)
     assert line in python(audit.document)
     assert not any("disparate" in note for note in audit.document.notes)

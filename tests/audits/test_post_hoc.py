@@ -191,8 +191,8 @@ def test_repair_returns_the_audit_of_the_written_model(folder: Path, data: Datas
     assert done.repair is not None
     assert done.written is not None
     assert done.written.name == "repaired.py"
-    assert done.people.everybody == done.repair.after.people
-    assert done.people.everybody.hits == 0
+    assert done.people == done.repair.after.people
+    assert done.people.hits == 0
     assert done.accuracy == done.repair.after.accuracy
     assert done.document.model.origin is not None
     assert done.document.model.origin.source == "model/repaired.py:predict"

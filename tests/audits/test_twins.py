@@ -54,7 +54,7 @@ def run_audit(model: object = None, data: Dataset | None = None, **more: object)
 def test_a_model_that_sees_the_coupled_attribute_is_found_out_by_twins_only() -> None:
     data, audit = families(), run_audit()
     spouses = int(np.isin(data.x[:, 1], (0, 2)).sum())
-    assert audit.people.everybody.hits == spouses
+    assert audit.people.hits == spouses
     assert len(audit.findings) > 0
     assert "relationship_other" in audit.findings.to_pandas().columns
     assert audit.dm_rs.hits == 0  # possible people are compared bare
@@ -72,7 +72,7 @@ def test_a_model_that_sees_the_coupled_attribute_is_found_out_by_twins_only() ->
     )
 
     bare = run_audit(counterparts="bare")
-    assert (bare.people.everybody.hits, len(bare.findings)) == (0, 0)
+    assert (bare.people.hits, len(bare.findings)) == (0, 0)
     assert bare.document.counterparts.kind == "bare"
     assert bare.document.counterparts.both == used.both
     assert bare.document.counterparts.couplings == used.couplings
@@ -100,7 +100,7 @@ def test_what_each_kind_finds_is_counted_as_by_hand() -> None:
 def test_a_model_that_ignores_the_attribute_and_what_is_coupled_yields_exactly_zero() -> None:
     model = Model(lambda x: 0.1 + 0.3 * np.isin(x[:, 1], (0, 2)) + 0.25 * x[:, 0])
     audit = run_audit(model)
-    assert (audit.people.everybody.hits, len(audit.findings), audit.dm_rs.hits) == (0, 0, 0)
+    assert (audit.people.hits, len(audit.findings), audit.dm_rs.hits) == (0, 0, 0)
     assert audit.fairness.individual.b.estimate == 1
 
 
@@ -166,7 +166,7 @@ def test_a_run_on_a_table_of_ones_own_is_opened_and_repaired_with_its_counterpar
         force=True,
     )
     assert repaired.document.counterparts.kind == kind
-    assert repaired.people.everybody.hits == 0
+    assert repaired.people.hits == 0
     merges = "merge.source" in repaired.model.module.state_dict()  # type: ignore[attr-defined]
     assert merges == (kind == "twins")
     repaired.save(tmp_path / "repaired")
@@ -206,7 +206,7 @@ def test_a_small_table_suggests_twins_and_compares_bare_counterparts_until_they_
     audit = fp.audit(data, model, "sex", budget=TINY, samples=300)
     assert [each.source for each in audit.document.counterparts.couplings] == ["declared"]
     assert audit.document.counterparts.suggested == []
-    assert audit.people.everybody.hits > 0
+    assert audit.people.hits > 0
 
 
 def test_the_command_takes_the_kind_of_counterparts(tmp_path: Path) -> None:

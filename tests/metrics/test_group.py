@@ -24,8 +24,8 @@ from fairprobe.arrays import Ints
 from fairprobe.errors import DataError, SettingError
 from fairprobe.metrics import (
     Estimate,
+    SelectionRates,
     SelectionRow,
-    SelectionTable,
     demographic_parity,
     demographic_parity_sd,
     equalized_odds,
@@ -59,7 +59,7 @@ def numbers(result: Estimate) -> tuple[float, float, float]:
     return result.estimate, result.low, result.high
 
 
-def named(table: SelectionTable) -> dict[str, SelectionRow]:
+def named(table: SelectionRates) -> dict[str, SelectionRow]:
     return {row.name: row for row in table.rows}
 
 
@@ -204,7 +204,7 @@ def test_people_of_unknown_group_are_in_no_group() -> None:
 def test_of_nobody_nothing_is_known() -> None:
     assert demographic_parity([], [], sensitive_features=[]) == Estimate(None, None, None, 0)
     assert equalized_odds([], [], sensitive_features=[], given=1) == Estimate(None, None, None, 0)
-    assert selection_rates([], sensitive_features=[]).rows == ()
+    assert selection_rates([], sensitive_features=[]).rows == []
     (row,) = selection_rates([], sensitive_features=[], groups=["a"]).rows
     assert row.is_empty
 
@@ -219,14 +219,14 @@ def test_a_selection_table_by_hand() -> None:
     assert [row.name for row in table.rows] == ["b", "d", "a", "c"]  # expected ones first
     assert (table.attribute, table.unknown, table.smallest) == ("group", 2, 0.02)
     rows = named(table)
-    assert (rows["a"].people, rows["a"].selected, rows["a"].rate.estimate) == (50, 25, 0.5)
+    assert (rows["a"].samples, rows["a"].hits, rows["a"].estimate) == (50, 25, 0.5)
     assert rows["a"].impact_ratio.estimate == 1
     assert rows["b"].impact_ratio.estimate == pytest.approx(10 / 47 / 0.5)
     assert (rows["c"].is_small, rows["c"].impact_ratio.estimate) == (
         True,
         2,
     )  # all of it is selected, yet it is not the reference
-    assert (rows["d"].is_empty, rows["d"].is_small, rows["d"].people) == (True, False, 0)
+    assert (rows["d"].is_empty, rows["d"].is_small, rows["d"].samples) == (True, False, 0)
     assert rows["d"].impact_ratio == Estimate(None, None, None, 0)
     assert not rows["a"].is_small
     assert not rows["a"].is_empty
@@ -245,7 +245,7 @@ def test_a_group_is_small_below_two_per_cent(small: int, is_small: bool) -> None
 def test_the_highest_group_has_an_impact_ratio_of_one(rows: list[tuple[int, int, int]]) -> None:
     true, predicted, group = columns(rows)
     table = selection_rates(predicted, sensitive_features=group)
-    assert sum(row.people for row in table.rows) == len(predicted)
+    assert sum(row.samples for row in table.rows) == len(predicted)
     ratios = [row.impact_ratio for row in table.rows]
     if not predicted.any():
         assert all(ratio.estimate is None for ratio in ratios)
@@ -281,7 +281,7 @@ def test_tables_come_for_each_attribute_and_for_their_intersections() -> None:
     )
     assert [table.attribute for table in (sex, race, both)] == ["sex", "race", "sex and race"]
     assert [table.unknown for table in (sex, race, both)] == [1, 1, 2]
-    assert {row.name: (row.people, row.selected) for row in sex.rows} == {"f": (2, 1), "m": (3, 2)}
+    assert {row.name: (row.samples, row.hits) for row in sex.rows} == {"f": (2, 1), "m": (3, 2)}
     assert [row.name for row in both.rows] == ["f, a", "f, b", "f, c", "m, a", "m, b", "m, c"]
     assert [row.name for row in both.rows if row.is_empty] == ["f, c", "m, b", "m, c"]
     assert both == selection_rates(

@@ -193,7 +193,7 @@ def check_amounts(address: str, protocol: str, settings: dict[str, object]) -> N
     )
     assert isinstance(audit, ScoreAudit)
     assert audit.change.mean.estimate == pytest.approx(EFFECT, rel=1e-3)
-    assert audit.people.everybody.estimate == 1
+    assert audit.people.estimate == 1
 
 
 def check_classes(address: str, protocol: str, settings: dict[str, object]) -> None:
@@ -202,7 +202,7 @@ def check_classes(address: str, protocol: str, settings: dict[str, object]) -> N
     model = load_model(address, data, endpoint={"protocol": protocol, **settings})
     audit = fp.audit(data, model, "sex", budget=SMALL, samples=200, people="possible")
     assert isinstance(audit, Audit)
-    assert audit.people.everybody.hits > 20
+    assert audit.people.hits > 20
     right = (model.labels(data.x) == data.y).mean()
     assert right > 0.8
 

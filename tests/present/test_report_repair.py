@@ -27,7 +27,7 @@ from fairprobe.documents import (
 )
 from fairprobe.errors import StorageError
 from fairprobe.interpret import neuron_bias
-from fairprobe.metrics import dm_rs, fairness, individual_fairness
+from fairprobe.metrics import as_estimate, dm_rs, fairness, individual_fairness
 from fairprobe.metrics.people import affected_rate
 from fairprobe.models import TorchModel
 from fairprobe.present import render, repair_figures, repair_sentences
@@ -79,17 +79,18 @@ def network(bias: float) -> TorchModel:
 
 def measured_network(model: TorchModel) -> Measured:
     held_out, inside = fairness(DATA, model, DATA.split(0).test), neuron_bias(DOMAIN, model, X)
-    assert held_out.selected is not None
+    assert held_out.group is not None
+    whole, scores = held_out.group.tables[0], held_out.quality.scores
     other = DOMAIN.with_sensitive("race")
     return Measured(
-        accuracy=held_out.accuracy,
-        f1=held_out.scores["f1"],
-        mcc=held_out.scores["mcc"],
-        selected=held_out.selected,
+        accuracy=held_out.quality.accuracy,
+        f1=as_estimate(scores["f1"]),
+        mcc=as_estimate(scores["mcc"]),
+        selected=held_out.group.selected,
         ifr_b=held_out.individual.b,
         ifr_p=held_out.individual.p,
-        dp=held_out.groups[0].dp,
-        eo=held_out.groups[0].eo,
+        dp=whole.dp,
+        eo=tuple(map(as_estimate, whole.eo)),
         people=affected_rate(DOMAIN, model, X),
         plausible=None,
         dm_rs=dm_rs(DOMAIN, model, rng=np.random.default_rng(0), samples=2000),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fairprobe.datasets import Dataset
 from fairprobe.errors import DomainError, ModelError, SettingError
 from fairprobe.judgement import judge
-from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness
+from fairprobe.metrics import IFR, Estimate, Rate, as_estimate, dm_rs, fairness
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.networks import Training, dense, train
 from fairprobe.repairs import Blind, Counterfactual, Proof, Repair, Retrain, prove, repair_named
@@ -69,7 +69,9 @@ def biased_data() -> Dataset:
 
 
 def ifr(estimate: float | None) -> IFR:
-    return IFR(estimate, estimate, estimate, 100, 100)
+    return IFR(
+        estimate=estimate, low=estimate, high=estimate, samples=100, pairs=100, confidence=0.95
+    )
 
 
 # -- the trade-off ---------------------------------------------------------------------------------
@@ -203,14 +205,16 @@ def test_before_and_after_are_what_the_metrics_say_of_the_people_held_out(
     test = data.split(0).test
     for network, measured in ((model, accepted.before), (accepted.model, accepted.after)):
         people = fairness(data, network, test)
+        assert people.group is not None
+        whole = people.group.tables[-1]
         assert (measured.accuracy, measured.f1, measured.mcc, measured.selected) == (
-            people.accuracy,
-            people.scores["f1"],
-            people.scores["mcc"],
-            people.selected,
+            people.quality.accuracy,
+            as_estimate(people.quality.scores["f1"]),
+            as_estimate(people.quality.scores["mcc"]),
+            people.group.selected,
         )
         assert (measured.ifr_b, measured.ifr_p) == (people.individual.b, people.individual.p)
-        assert (measured.dp, measured.eo) == (people.groups[0].dp, people.groups[0].eo)
+        assert (measured.dp, measured.eo) == (whole.dp, tuple(map(as_estimate, whole.eo)))
         assert measured.dm_rs == dm_rs(
             data.domain, network, rng=np.random.default_rng([0, 0]), samples=2000
         )

@@ -338,8 +338,8 @@ def test_who_has_no_counterpart_is_counted_apart_and_never_as_fair() -> None:
     assert (verdict.has_counterpart == ~spouses).all()
     assert not verdict.is_discriminatory[spouses].any()
     found = people(bare, answers(bare, "Husband"), x)
-    assert (found.no_counterpart, found.everybody.samples) == (spouses.sum(), (~spouses).sum())
-    assert sum(value.rate.samples for value in found.values) == (~spouses).sum()
+    assert (found.no_counterpart, found.samples) == (spouses.sum(), (~spouses).sum())
+    assert sum(value.samples for value in found.values) == (~spouses).sum()
     fair = individual_fairness(bare, answers(bare, "Husband"), x, over="people")
     assert fair.b.samples == (~spouses).sum()
 

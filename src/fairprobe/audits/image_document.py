@@ -14,7 +14,7 @@ from fairprobe.documents import RateDocument
 from fairprobe.documents.images import (
     Attack,
     AttributeDocument,
-    ChangeDocument,
+    Change,
     ControlDocument,
     CountedPairs,
     DetectorDocument,
@@ -185,9 +185,9 @@ def _recognition(recalls: Recalls) -> Recognition:
     )
 
 
-def _change(audit: ImageAudit) -> ChangeDocument:
+def _change(audit: ImageAudit) -> Change:
     how = audit.settings.change
-    return ChangeDocument(
+    return Change(
         epsilon=how.epsilon,
         cap=how.epsilon if how.cap is None else how.cap,
         smallest=how.smallest,

@@ -13,13 +13,10 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.audits.base import check_seed
 from fairprobe.audits.models import as_model, check_classes, name_of
-from fairprobe.audits.number_documents import rate_document
 from fairprobe.audits.stages import streams
 from fairprobe.audits.table_document import (
     decision_document,
-    fairness_document,
     pair_document,
-    people_document,
 )
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ModelSummary, TableMeasurements
@@ -58,7 +55,7 @@ def possible_people(data: Dataset, model: Model, *, samples: int, seed: int) -> 
         data,
         model,
         seed=seed,
-        dm_rs=rate_document(common),
+        dm_rs=common,
         pairs=[pair_document(data, pair) for pair in pairs],
     )
 
@@ -66,7 +63,7 @@ def possible_people(data: Dataset, model: Model, *, samples: int, seed: int) -> 
 def people_in_data(data: Dataset, model: Model) -> TableMeasurements:
     """How many people in the data are affected, and in which groups most."""
     found = people(data.domain, model, data.x, favourable=data.favourable)
-    return _measurements(data, model, seed=0, people=people_document(found))
+    return _measurements(data, model, seed=0, people=found)
 
 
 def groups_held_out(data: Dataset, model: Model, *, seed: int) -> TableMeasurements:
@@ -74,7 +71,7 @@ def groups_held_out(data: Dataset, model: Model, *, seed: int) -> TableMeasureme
     check_seed(seed)
     with one_thread():
         measured = fairness(data, model, data.split(seed).test)
-    return _measurements(data, model, seed=seed, fairness=fairness_document(measured, data.classes))
+    return _measurements(data, model, seed=seed, fairness=measured)
 
 
 def _measurements(data: Dataset, model: Model, *, seed: int, **parts: Any) -> TableMeasurements:

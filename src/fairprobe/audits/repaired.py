@@ -20,7 +20,7 @@ from fairprobe.audits.table import Audit, audit
 from fairprobe.audits.written import written
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ScoresDocument, read_repairable_run
-from fairprobe.documents.table import TAU
+from fairprobe.documents.fairness import TAU
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.metrics.individual import Pairs
 from fairprobe.models import Decision, Model, ScoreModel, Tolerance, TorchModel

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from fairprobe.audits.models import name_of
-from fairprobe.audits.number_documents import estimate_document, estimate_fields, rate_document
+from fairprobe.audits.number_documents import unchanged
 from fairprobe.audits.table_document import (
-    counterparts_document,
     data_document,
     pair_in_words,
-    people_document,
-    plausible_document,
     search_document,
 )
-from fairprobe.documents import EstimateDocument, ModelOrigin, ScoresDocument
+from fairprobe.documents import ModelOrigin, ScoresDocument
 from fairprobe.documents.scores import (
-    AmountQualityDocument,
-    ChangeDocument,
-    Level,
-    ScoredGroupDocument,
-    ScoredGroupsDocument,
     ScoreModelDocument,
     ScorePair,
-    ToleranceDocument,
+    ToleranceInfo,
 )
-from fairprobe.metrics import Estimate
-from fairprobe.metrics.scores import AmountQuality, Change, ScoredGroups, in_deviations
 from fairprobe.models import About
 from fairprobe.present.score_sentences import notes, verdict
 
@@ -46,25 +35,23 @@ def scores_document(audit: ScoreAudit, *, command: str = "") -> ScoresDocument:
         dataset=data.name,
         sensitive=list(data.domain.sensitive),
         seed=audit.seed,
-        counterparts=counterparts_document(audit.twins),
+        counterparts=audit.counterparts,
         versions=audit.versions,
         data=data_document(audit),
         model=_model(audit),
         tolerance=_tolerance(audit),
         scale=model.scale,
         median=audit.median,
-        change=change_document(audit.change),
-        plausible_change=(
-            None if audit.plausible_change is None else change_document(audit.plausible_change)
-        ),
-        people=msgspec.structs.replace(people_document(audit.people), severity=None),
-        dm_rs=rate_document(audit.dm_rs),
+        change=audit.change,
+        plausible_change=audit.plausible_change,
+        people=msgspec.structs.replace(audit.people, severity=None),
+        dm_rs=audit.dm_rs,
         generation=search_document(audit),
         largest_found=audit.largest_found,
-        plausible=None if audit.plausible is None else plausible_document(audit.plausible),
+        plausible=audit.plausible,
         no_plausible=audit.no_plausible,
-        groups=[_groups(each, model.scale) for each in audit.groups],
-        quality=None if audit.quality is None else quality_document(audit.quality),
+        groups=audit.groups,
+        quality=audit.quality,
         score_pairs=[
             ScorePair(
                 **pair_in_words(data.domain, pair),
@@ -103,10 +90,10 @@ def _model(audit: ScoreAudit) -> ScoreModelDocument:
     )
 
 
-def _tolerance(audit: ScoreAudit) -> ToleranceDocument:
+def _tolerance(audit: ScoreAudit) -> ToleranceInfo:
     given, scale = audit.model.tolerance, audit.model.scale
     amounts = {"amount": given.value, "sd": given.value * scale, "percent": None}
-    return ToleranceDocument(
+    return ToleranceInfo(
         value=given.value,
         unit=given.unit,
         amount=amounts[given.unit],
@@ -114,66 +101,4 @@ def _tolerance(audit: ScoreAudit) -> ToleranceDocument:
     )
 
 
-def quality_document(quality: AmountQuality) -> AmountQualityDocument:
-    """How well a model predicts."""
-    return AmountQualityDocument(
-        rows=quality.rows,
-        r2=quality.r2,
-        error=estimate_document(quality.error),
-        error_of_mean=quality.error_of_mean,
-    )
-
-
-def change_document(change: Change) -> ChangeDocument:
-    """By how much answers change."""
-    return ChangeDocument(
-        mean=estimate_document(change.mean),
-        deviations=estimate_document(change.deviations),
-        quantiles=_levels(change.quantiles),
-        relative=_levels(change.relative),
-        largest=change.largest,
-        above=rate_document(change.above),
-        unchanged=change.unchanged,
-    )
-
-
-def _levels(found: dict[float, Estimate]) -> list[Level]:
-    return [Level(level=level, **estimate_fields(_finite(each))) for level, each in found.items()]
-
-
-def _finite(each: Estimate) -> Estimate:
-    """A quantile as JSON can hold it; an end that is not bounded is null."""
-    value, low, high = (
-        None if end is None or not isfinite(end) else end
-        for end in (each.estimate, each.low, each.high)
-    )
-    if value is None:
-        low = high = None
-    return msgspec.structs.replace(each, estimate=value, low=low, high=high)
-
-
-def _groups(found: ScoredGroups, scale: float) -> ScoredGroupsDocument:
-    return ScoredGroupsDocument(
-        attribute=found.rates.attribute,
-        rates=[
-            ScoredGroupDocument(
-                name=row.name,
-                **row.rate.to_dict(),
-                impact_ratio=estimate_document(_finite(row.impact_ratio)),
-                is_small=row.is_small,
-                is_empty=row.is_empty,
-                mean=_number(group.mean),
-                quantiles=_levels(group.quantiles),
-            )
-            for row, group in zip(found.rates.rows, found.groups, strict=True)
-        ],
-        unknown=found.rates.unknown,
-        smallest=found.rates.smallest,
-        mean_difference=_number(found.mean_difference),
-        mean_difference_sd=_number(in_deviations(found.mean_difference, scale)),
-        quantile_differences=_levels(found.quantile_differences),
-    )
-
-
-def _number(each: Estimate) -> EstimateDocument:
-    return estimate_document(_finite(each))
+change_document = quality_document = unchanged

@@ -29,14 +29,11 @@ from fairprobe.audits.stages import (
 )
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ScoresDocument
-from fairprobe.documents.scores import ScoreRepairDocument
+from fairprobe.documents.scores import AmountQuality, Change, ScoredGroups, ScoreRepairDocument
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings, check_names
 from fairprobe.judgement import Verdict
 from fairprobe.metrics.scores import (
-    AmountQuality,
-    Change,
-    ScoredGroups,
     amount_quality,
     change_of,
     scored_groups,
@@ -68,7 +65,7 @@ class ScoreAudit(PeopleAudit[ScoresDocument]):
     change: Change
     plausible_change: Change | None
     largest_found: float | None
-    groups: tuple[ScoredGroups, ...]
+    groups: list[ScoredGroups]
     quality: AmountQuality | None
     repair: Proof | None = None
 
@@ -162,7 +159,7 @@ def audit_scores(
     how = method_of(chosen, variant, None, data.x, own)
     test = data.split(seed).test
     with one_thread():
-        common, verdict, affected, twins = stages.ask_everybody(favourable=1)
+        common, verdict, affected, compared = stages.ask_everybody(favourable=1)
         groups, quality = scored_groups(data, scored, test), amount_quality(data, scored, test)
         median = float(np.median(scored.amounts(data.x[test]))) if len(test) else 0.0
     findings, seeds, refuted = stages.search(
@@ -185,7 +182,7 @@ def audit_scores(
         plausible_change=change_of(drawn, scored.scale) if made is not None else None,
         dm_rs=common,
         people=affected,
-        twins=twins,
+        counterparts=compared,
         no_plausible=no_plausible,
         searched_people="plausible" if among_plausible else "possible",
         largest_found=_largest(findings),

@@ -5,12 +5,13 @@ settings, the stages, and the fields of the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from fairprobe import networks
 from fairprobe.arrays import Rows
@@ -20,15 +21,16 @@ from fairprobe.audits.resume import search_checkpoint
 from fairprobe.audits.written import WrittenModel
 from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents import Plausible
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.findings import Findings
 from fairprobe.interpret import NeuronBias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.metrics import (
+    Counterparts,
     Pair,
     People,
     Rate,
-    Twins,
     cells,
     compare_counterparts,
     dm_rs,
@@ -38,7 +40,7 @@ from fairprobe.metrics import (
 )
 from fairprobe.metrics import people as people_in_data
 from fairprobe.metrics.individual import check_pairs
-from fairprobe.metrics.plausible import Plausible, plausible
+from fairprobe.metrics.plausible import plausible
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
@@ -73,7 +75,7 @@ class PeopleAudit(AuditResult[AnyRun]):
     outside: Outside
     dm_rs: Rate
     people: People
-    twins: Twins
+    counterparts: Counterparts
     plausible: Plausible | None
     no_plausible: str  # why there are no plausible people
     searched_people: Literal["plausible", "possible"]
@@ -149,7 +151,7 @@ class Stages:
             return None, None, str(error)
         return made, maker, ""
 
-    def ask_everybody(self, favourable: int | None) -> tuple[Rate, Verdict, People, Twins]:
+    def ask_everybody(self, favourable: int | None) -> tuple[Rate, Verdict, People, Counterparts]:
         """Possible people, drawn uniformly, and the people in the data."""
         data, domain, model = self.data, self.data.domain, self.model
         common = dm_rs(
@@ -165,8 +167,15 @@ class Stages:
             domain, model, data.x, favourable=favourable, verdict=verdict, seed=self.seed
         )
         in_use = self.counterparts == "twins"
-        twins = compare_counterparts(self.coupled.domain, model, data.x, verdict, in_use=in_use)
-        return common, verdict, affected, replace(twins, suggested=self.coupled.suggested_twins())
+        compared = compare_counterparts(
+            self.coupled.domain,
+            model,
+            data.x,
+            verdict,
+            in_use=in_use,
+            suggested=self.coupled.suggested_twins(),
+        )
+        return common, verdict, affected, compared
 
     def search(
         self,

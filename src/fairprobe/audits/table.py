@@ -5,7 +5,7 @@ together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,19 +29,19 @@ from fairprobe.audits.stages import (
 )
 from fairprobe.audits.table_document import table_document
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import TableDocument
+from fairprobe.documents import Ablation, TableDocument, WeightedNumber
 from fairprobe.documents.chat import ChatDocument
-from fairprobe.documents.table import TAU
+from fairprobe.documents.fairness import TAU
 from fairprobe.errors import SettingError
 from fairprobe.findings import check_names
-from fairprobe.interpret import Ablation, NeuronBias, ablation, neuron_bias
+from fairprobe.interpret import NeuronBias, ablation, neuron_bias
 from fairprobe.metrics import (
     Fairness,
     Rate,
     fairness,
 )
 from fairprobe.metrics.individual import Pairs, boundary_tau, check_taus
-from fairprobe.metrics.weighted import Weighted, weighted
+from fairprobe.metrics.weighted import weighted
 from fairprobe.models import Decision, Model, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.present.markdown import audit_table, model_card
@@ -68,7 +68,7 @@ class Audit(PeopleAudit[TableDocument]):
     majority: float
     ablation: Ablation | None
     fairness: Fairness
-    weighted: tuple[Weighted, ...] = ()
+    weighted: list[WeightedNumber] = field(default_factory=list)
     repair: Proof | None = None
     chat: ChatDocument | None = None  # of a chat endpoint
 
@@ -208,7 +208,7 @@ def audit(
             else (None, None)
         )
         how = method_of(chosen, variant, bias, data.x, own)
-        common, verdict, affected, twins = stages.ask_everybody(data.favourable)
+        common, verdict, affected, compared = stages.ask_everybody(data.favourable)
         single = streams(seed)["single"] if pairs == "single" else None
         held_out = fairness(data, model, test, tau=tau, single=single)
         counted = weighted(data, model, test, verdict, domain.comparable(data.x))
@@ -231,7 +231,7 @@ def audit(
         ablation=causal,
         dm_rs=common,
         people=affected,
-        twins=twins,
+        counterparts=compared,
         no_plausible=no_plausible,
         searched_people="plausible" if among_plausible else "possible",
         fairness=held_out,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,33 +10,17 @@ import msgspec
 from fairprobe import search
 from fairprobe.audits.models import name_of
 from fairprobe.audits.number_documents import (
-    estimate_document,
-    estimate_fields,
     finite,
-    group_document,
-    ifr_document,
     is_plain,
-    rate_document,
-    tau_rate,
 )
 from fairprobe.audits.repair_document import repair_document
 from fairprobe.datasets.base import Dataset, Outline
 from fairprobe.datasets.base_rates import FEWEST, base_rates
 from fairprobe.documents import (
-    AblationDocument,
-    Advantage,
     BaseRateRow,
     BaseRatesDocument,
-    BothCounterparts,
-    Counterparts,
-    CouplingDocument,
     Data,
-    DecisionCount,
-    DecisionDocument,
-    EqualizedOdds,
-    Fairness,
-    GroupFairness,
-    IndividualFairness,
+    DecisionInfo,
     Interpretation,
     Layer,
     LayerSize,
@@ -46,35 +29,17 @@ from fairprobe.documents import (
     ModelOrigin,
     OutsideRows,
     PairDocument,
-    People,
-    PlausibleDocument,
-    Quality,
-    ResemblanceDocument,
-    RuleRate,
-    Score,
     Search,
-    SelectionRow,
-    SelectionTable,
-    SeverityDocument,
     TableDocument,
     TableOrigin,
-    WeightedNumber,
 )
 from fairprobe.findings import Generation
 from fairprobe.interpret import GRID
 from fairprobe.metrics import (
-    MEASURES,
-    Divided,
-    Estimate,
     Pair,
-    Severity,
-    Twins,
     gsr,
     ms_per_1000_idis,
 )
-from fairprobe.metrics import Fairness as MeasuredFairness
-from fairprobe.metrics import People as AffectedPeople
-from fairprobe.metrics.plausible import Plausible
 from fairprobe.models import About, Model, TorchModel
 from fairprobe.present.notes import notes
 from fairprobe.present.sentences import verdict
@@ -96,23 +61,18 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         dataset=data.name,
         sensitive=list(data.domain.sensitive),
         seed=audit.seed,
-        counterparts=counterparts_document(audit.twins),
+        counterparts=audit.counterparts,
         versions=audit.versions,
         data=data_document(audit),
         model=_model(audit),
         interpretation=_interpretation(audit),
         generation=search_document(audit),
-        dm_rs=rate_document(audit.dm_rs),
-        people=people_document(audit.people),
-        plausible=None if audit.plausible is None else plausible_document(audit.plausible),
+        dm_rs=audit.dm_rs,
+        people=audit.people,
+        plausible=audit.plausible,
         no_plausible=audit.no_plausible,
-        fairness=fairness_document(audit.fairness, data.classes),
-        weighted=[
-            WeightedNumber(
-                what=each.what, group=each.group, unit=each.unit, **estimate_fields(each.value)
-            )
-            for each in audit.weighted
-        ],
+        fairness=audit.fairness,
+        weighted=audit.weighted,
         pairs=[pair_document(data, pair) for pair in audit.pairs],
         repair=None if audit.repair is None else repair_document(audit.repair),
         chat=audit.chat,
@@ -156,11 +116,7 @@ def _base_rates(data: Dataset) -> list[BaseRatesDocument]:
                 BaseRateRow(
                     name=group.group,
                     people=group.share.hits,
-                    labels=(
-                        [rate_document(rate) for rate in group.labels]
-                        if group.share.hits >= FEWEST
-                        else []
-                    ),
+                    labels=(list(group.labels) if group.share.hits >= FEWEST else []),
                 )
                 for group in (*each.groups, each.everybody)
                 if group.share.hits
@@ -203,7 +159,7 @@ def _model(audit: Audit) -> ModelDocument:
     )
 
 
-def decision_document(data: Dataset, model: Model) -> DecisionDocument | None:
+def decision_document(data: Dataset, model: Model) -> DecisionInfo | None:
     """The decision rule of the model; None if people get the most probable class."""
     rule = model.decision
     if rule is None:
@@ -211,7 +167,7 @@ def decision_document(data: Dataset, model: Model) -> DecisionDocument | None:
     given = rule.given
     by = None if rule.column is None else data.domain.names[rule.column]
     single = rule.thresholds[0] if rule.thresholds and by is None else None
-    return DecisionDocument(
+    return DecisionInfo(
         answer=data.classes[rule.positive],
         threshold=single if given.threshold is None else given.threshold,
         thresholds=dict(given.thresholds),
@@ -243,7 +199,7 @@ def _interpretation(audit: Audit) -> Interpretation | None:
         pairs=bias.pairs,
         most_biased=bias.most_biased.name,
         auc=bias.auc,
-        ablation=AblationDocument(**asdict(ablation)),
+        ablation=ablation,
     )
 
 
@@ -358,152 +314,3 @@ def pair_document(data: Outline, pair: Pair) -> PairDocument:
         probability_other=pair.probability_other,
         gap=pair.gap,
     )
-
-
-def people_document(found: AffectedPeople) -> People:
-    """The people in the data who are affected."""
-    return People(
-        **found.everybody.to_dict(),
-        values=[group_document(group) for group in found.values],
-        groups=[group_document(group) for group in found.groups],
-        absent=list(found.absent),
-        advantages=[Advantage(value=each.value, share=each.share) for each in found.advantages],
-        no_counterpart=found.no_counterpart,
-        ties=rate_document(found.ties),
-        groups_compared=found.groups_compared,
-        rules=[RuleRate(rule=str(rule), **rule.rate.to_dict()) for rule in found.rules],
-        severity=severity_document(found.severity),
-    )
-
-
-def severity_document(found: Severity) -> SeverityDocument:
-    """How severe it is for the affected people."""
-    return SeverityDocument(
-        gap_median=estimate_document(found.gap_median),
-        gap_p90=estimate_document(found.gap_p90),
-        decisions=[
-            DecisionCount(decisions=number, people=count) for number, count in found.decisions
-        ],
-    )
-
-
-def counterparts_document(twins: Twins) -> Counterparts:
-    """Whom people were compared with."""
-    rates = twins.rates
-    return Counterparts(
-        kind="twins" if twins.in_use else "bare",
-        couplings=[
-            CouplingDocument(
-                attribute=each.coupling.attribute,
-                sensitive=each.coupling.sensitive,
-                roles=[dict(role) for role in each.coupling.roles],
-                source=each.coupling.source,
-                people=each.people,
-                crossed=each.crossed,
-            )
-            for each in twins.couplings
-        ],
-        suggested=[str(each) for each in twins.suggested],
-        both=(
-            None
-            if rates is None
-            else BothCounterparts(
-                bare=rate_document(rates.bare),
-                bare_coupled=rate_document(rates.bare_coupled),
-                twins=rate_document(rates.twins),
-                twins_coupled=rate_document(rates.twins_coupled),
-                others=rate_document(rates.others),
-                affected_coupled=(
-                    rates.bare_coupled.hits / rates.bare.hits if rates.bare.hits else None
-                ),
-                others_of_everybody=rates.others.hits / max(rates.bare.samples, 1),
-            )
-        ),
-    )
-
-
-def plausible_document(measured: Plausible) -> PlausibleDocument:
-    """What was measured on plausible people."""
-    return PlausibleDocument(
-        affected=rate_document(measured.affected),
-        records=measured.records,
-        limit=measured.limit,
-        resemblance=ResemblanceDocument(**asdict(measured.resemblance)),
-        findings=(
-            None if measured.findings is None else ResemblanceDocument(**asdict(measured.findings))
-        ),
-    )
-
-
-# -- people held out -------------------------------------------------------------------------------
-
-
-def fairness_document(measured: MeasuredFairness, classes: tuple[str, ...]) -> Fairness:
-    """What was measured on the people held out."""
-    individual = measured.individual
-    return Fairness(
-        rows=measured.rows,
-        positive=measured.positive,
-        positive_assumed=measured.is_assumed,
-        individual=IndividualFairness(
-            tau=individual.tau,
-            base=individual.base,
-            over=individual.over,
-            left_out=individual.left_out,
-            b=ifr_document(individual.b),
-            p=ifr_document(individual.p),
-            by_tau=[tau_rate(tau, rate) for tau, rate in individual.by_tau],
-        ),
-        group=(
-            None
-            if measured.selected is None
-            else GroupFairness(
-                selected=rate_document(measured.selected),
-                tables=[_selection_table(divided, classes) for divided in measured.groups],
-            )
-        ),
-        quality=Quality(
-            accuracy=rate_document(measured.accuracy),
-            scores={name: _score(name, each) for name, each in measured.scores.items()},
-        ),
-    )
-
-
-def _score(name: str, estimate: Estimate) -> Score:
-    measure = MEASURES[name]
-    return Score(
-        title=measure.title,
-        about=measure.about,
-        unit=measure.unit,
-        **estimate_fields(estimate),
-    )
-
-
-def _selection_table(divided: Divided, classes: tuple[str, ...]) -> SelectionTable:
-    table = divided.table
-    return SelectionTable(
-        attribute=table.attribute,
-        rows=[
-            SelectionRow(
-                name=row.name,
-                **row.rate.to_dict(),
-                impact_ratio=estimate_document(row.impact_ratio),
-                is_small=row.is_small,
-                is_empty=row.is_empty,
-            )
-            for row in table.rows
-        ],
-        unknown=table.unknown,
-        smallest=table.smallest,
-        dp=estimate_document(divided.dp),
-        dp_sd=estimate_document(divided.dp_sd),
-        eo=_odds(classes, divided.eo),
-        eo_sd=_odds(classes, divided.eo_sd),
-    )
-
-
-def _odds(classes: Sequence[str], measured: tuple[Estimate, ...]) -> list[EqualizedOdds]:
-    return [
-        EqualizedOdds(given=name, **estimate_fields(each))
-        for name, each in zip(classes, measured, strict=True)
-    ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from fairprobe.documents.base import Count, Document, RateDocument
+from fairprobe.documents.base import Count, Document
+from fairprobe.results import Rate
 
 
 class BaseRateRow(Document, frozen=True, kw_only=True):
@@ -12,7 +13,7 @@ class BaseRateRow(Document, frozen=True, kw_only=True):
 
     name: str
     people: Count
-    labels: list[RateDocument]
+    labels: list[Rate]
 
 
 class BaseRatesDocument(Document, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from fairprobe.documents.base import Document, Number
 Threshold: TypeAlias = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
-class DecisionDocument(Document, frozen=True, kw_only=True):
+class DecisionInfo(Document, frozen=True, kw_only=True):
     """The user's decision rule: `threshold` is the probability from which people get the `answer`,
     or that of people in no group of `thresholds`, which are by the values of the attribute `by`.
     `costs` have a row for each true class and a column for each answer; with two classes

@@ -192,7 +192,7 @@ class OtherChanged(Document, frozen=True, kw_only=True):
     controls: dict[ControlChange, RateDocument]
 
 
-class ChangeDocument(Flips, frozen=True, kw_only=True):
+class Change(Flips, frozen=True, kw_only=True):
     """The change of the attribute, Δ_sens, and the control changes."""
 
     epsilon: Number
@@ -426,7 +426,7 @@ class ImagesDocument(Document, frozen=True, kw_only=True):
     data: ImageData
     detector: DetectorDocument
     attribute: AttributeDocument
-    change: ChangeDocument
+    change: Change
     interpretation: ImageInterpretation | None
     generation: list[ImageGeneration]
     repair: ImageRepair | None

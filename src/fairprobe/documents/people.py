@@ -9,14 +9,13 @@ import msgspec
 from fairprobe.documents.base import (
     Count,
     Document,
-    EstimateDocument,
     Number,
-    RateDocument,
     Share,
 )
+from fairprobe.results import Estimate, Rate
 
 
-class GroupRate(RateDocument, frozen=True, kw_only=True):
+class GroupRate(Rate, frozen=True, kw_only=True):
     """The rate among people with one value of an attribute."""
 
     attribute: str
@@ -30,7 +29,7 @@ class Advantage(Document, frozen=True, kw_only=True):
     share: Share
 
 
-class RuleRate(RateDocument, frozen=True, kw_only=True):
+class RuleRate(Rate, frozen=True, kw_only=True):
     """The rate among people who meet a rule, measured on people on whom it was not found."""
 
     rule: str
@@ -43,13 +42,13 @@ class DecisionCount(Document, frozen=True, kw_only=True):
     people: Count
 
 
-class SeverityDocument(Document, frozen=True, kw_only=True):
+class Severity(Document, frozen=True, kw_only=True):
     """By how much the probability changes for affected people (the median and the 90th percentile),
     and how many different decisions everybody could get.
     """
 
-    gap_median: EstimateDocument
-    gap_p90: EstimateDocument
+    gap_median: Estimate
+    gap_p90: Estimate
     decisions: list[DecisionCount]
 
     def __post_init__(self) -> None:
@@ -57,7 +56,7 @@ class SeverityDocument(Document, frozen=True, kw_only=True):
         self.gap_p90.check_range()
 
 
-class People(RateDocument, frozen=True, kw_only=True):
+class People(Rate, frozen=True, kw_only=True):
     """The people in the data who are affected, by sensitive value and by group; all of those who
     have a counterpart. `no_counterpart` people have none that could exist. Of `ties`
     the answer changes within rounding only, which is not counted. `groups` are the most
@@ -70,13 +69,13 @@ class People(RateDocument, frozen=True, kw_only=True):
     absent: list[str] = msgspec.field(default_factory=list)
     advantages: list[Advantage] = msgspec.field(default_factory=list)
     no_counterpart: Count = 0
-    ties: RateDocument | None = None
+    ties: Rate
     groups_compared: Count = 0
     rules: list[RuleRate] = msgspec.field(default_factory=list)
-    severity: SeverityDocument | None = None
+    severity: Severity | None = None
 
 
-class CouplingDocument(Document, frozen=True, kw_only=True):
+class CouplingCount(Document, frozen=True, kw_only=True):
     """Categories of `attribute` that change together with `sensitive`. `people` in the data have
     one of them; `crossed` of these have one that goes with another sensitive value, as the bare
     counterparts of all of them would.
@@ -97,11 +96,11 @@ class BothCounterparts(Document, frozen=True, kw_only=True):
     others who are affected as a share of everybody.
     """
 
-    bare: RateDocument
-    bare_coupled: RateDocument
-    twins: RateDocument
-    twins_coupled: RateDocument
-    others: RateDocument
+    bare: Rate
+    bare_coupled: Rate
+    twins: Rate
+    twins_coupled: Rate
+    others: Rate
     affected_coupled: Share | None
     others_of_everybody: Share
 
@@ -112,12 +111,12 @@ class Counterparts(Document, frozen=True, kw_only=True):
     """
 
     kind: Literal["twins", "bare"] = "bare"
-    couplings: list[CouplingDocument] = msgspec.field(default_factory=list)
+    couplings: list[CouplingCount] = msgspec.field(default_factory=list)
     both: BothCounterparts | None = None
     suggested: list[str] = msgspec.field(default_factory=list)
 
 
-class ResemblanceDocument(Document, frozen=True, kw_only=True):
+class Resemblance(Document, frozen=True, kw_only=True):
     """How well made-up people resemble real ones. `auc`: how well a classifier tells them apart
     (0.5: not at all), null with too few real people to compare with. Distances are medians to the
     nearest record, in attributes.
@@ -129,14 +128,14 @@ class ResemblanceDocument(Document, frozen=True, kw_only=True):
     distance_of_held_out: Number | None
 
 
-class PlausibleDocument(Document, frozen=True, kw_only=True):
+class Plausible(Document, frozen=True, kw_only=True):
     """What was measured on plausible people: new people, made from `records` people in the data,
     than whom a share of more than `limit` is at least as unusual. `findings` compares the search's
     findings with affected people who were held out.
     """
 
-    affected: RateDocument
+    affected: Rate
     records: Count
     limit: Share
-    resemblance: ResemblanceDocument
-    findings: ResemblanceDocument | None
+    resemblance: Resemblance
+    findings: Resemblance | None

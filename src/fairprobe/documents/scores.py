@@ -9,28 +9,27 @@ from fairprobe.documents.base import (
     Amount,
     Count,
     Document,
-    EstimateDocument,
     Number,
-    RateDocument,
     Settings,
     Share,
 )
+from fairprobe.documents.fairness import SelectionRow
 from fairprobe.documents.origin import ModelOrigin
-from fairprobe.documents.people import People, PlausibleDocument
+from fairprobe.documents.people import People, Plausible
 from fairprobe.documents.table import (
     Data,
     Dial,
     ModelSummary,
     RepairLimits,
     Search,
-    SelectionRow,
     Size,
     TableMeasurements,
 )
 from fairprobe.documents.verdict import NumberComparison, SubgroupComparison
+from fairprobe.results import Estimate, Rate
 
 
-class ToleranceDocument(Document, frozen=True, kw_only=True):
+class ToleranceInfo(Document, frozen=True, kw_only=True):
     """By how much answers may differ: `value` in the unit of the answers, a share of the person's
     own answer ("percent"), or standard deviations ("sd"). `amount` is the same in the unit of the
     answers; null where it depends on the person.
@@ -42,7 +41,7 @@ class ToleranceDocument(Document, frozen=True, kw_only=True):
     is_default: bool
 
 
-class Level(EstimateDocument, frozen=True, kw_only=True):
+class Level(Estimate, frozen=True, kw_only=True):
     """A quantile: the share `level` lies below. An end of the interval is null where the people are
     too few to bound it.
     """
@@ -50,18 +49,18 @@ class Level(EstimateDocument, frozen=True, kw_only=True):
     level: Share
 
 
-class ChangeDocument(Document, frozen=True, kw_only=True):
+class Change(Document, frozen=True, kw_only=True):
     """By how much the answers of people change with the sensitive attribute: c(x), the largest
     difference from a counterpart's answer; `relative` to the person's own answer; the mean also in
     standard deviations of the answers. `above` is the share beyond the tolerance.
     """
 
-    mean: EstimateDocument
-    deviations: EstimateDocument
+    mean: Estimate
+    deviations: Estimate
     quantiles: list[Level]
     relative: list[Level]
     largest: Amount
-    above: RateDocument
+    above: Rate
     unchanged: Count
 
     def __post_init__(self) -> None:
@@ -73,37 +72,37 @@ class ChangeDocument(Document, frozen=True, kw_only=True):
         return next(each for each in self.quantiles if each.level == level)
 
 
-class ScoredGroupDocument(SelectionRow, frozen=True, kw_only=True):
+class ScoredGroup(SelectionRow, frozen=True, kw_only=True):
     """How one group is scored: its scoring rate (the share above the median of all), the impact
     ratio of that, the mean and quantiles of its scores.
     """
 
-    mean: EstimateDocument
+    mean: Estimate
     quantiles: list[Level]
 
 
-class ScoredGroupsDocument(Document, frozen=True, kw_only=True):
+class ScoredGroups(Document, frozen=True, kw_only=True):
     """The groups of one attribute, or of a combination of several. A difference is the highest
     minus the lowest group's number, small groups aside.
     """
 
     attribute: str
-    rates: list[ScoredGroupDocument]
+    rates: list[ScoredGroup]
     unknown: Count
     smallest: Share
-    mean_difference: EstimateDocument
-    mean_difference_sd: EstimateDocument
+    mean_difference: Estimate
+    mean_difference_sd: Estimate
     quantile_differences: list[Level]
 
 
-class AmountQualityDocument(Document, frozen=True, kw_only=True):
+class AmountQuality(Document, frozen=True, kw_only=True):
     """How well the model predicts: R², the mean absolute error, and that of always saying the
     mean.
     """
 
     rows: Count
     r2: Number
-    error: EstimateDocument
+    error: Estimate
     error_of_mean: Amount
 
 
@@ -113,16 +112,16 @@ class MeasuredAmountsDocument(Document, frozen=True, kw_only=True):
     affected.
     """
 
-    quality: AmountQualityDocument
+    quality: AmountQuality
     error: Amount
-    change: ChangeDocument
-    people: RateDocument
-    plausible: RateDocument | None
-    dm_rs: RateDocument
+    change: Change
+    people: Rate
+    plausible: Rate | None
+    dm_rs: Rate
     idis: Count
     tried: Count
-    others: dict[str, RateDocument]
-    alone: dict[str, RateDocument]
+    others: dict[str, Rate]
+    alone: dict[str, Rate]
     is_constant: bool
 
 
@@ -132,8 +131,8 @@ class AmountPointDocument(Document, frozen=True, kw_only=True):
     setting: Number
     error: Amount
     change: Amount
-    affected: RateDocument
-    dm_rs: RateDocument
+    affected: Rate
+    dm_rs: Rate
     is_constant: bool
     is_best: bool
     is_chosen: bool
@@ -213,18 +212,18 @@ class ScoresDocument(TableMeasurements, frozen=True, kw_only=True):
     versions: dict[str, str]
     data: Data
     model: ScoreModelDocument
-    tolerance: ToleranceDocument
+    tolerance: ToleranceInfo
     scale: Amount
     median: Number
-    change: ChangeDocument
-    plausible_change: ChangeDocument | None
+    change: Change
+    plausible_change: Change | None
     people: People
-    dm_rs: RateDocument
+    dm_rs: Rate
     generation: Search
     largest_found: Amount | None
-    plausible: PlausibleDocument | None = None
-    groups: list[ScoredGroupsDocument]
-    quality: AmountQualityDocument | None
+    plausible: Plausible | None = None
+    groups: list[ScoredGroups]
+    quality: AmountQuality | None
     score_pairs: list[ScorePair]
     verdict: str
     notes: list[str]

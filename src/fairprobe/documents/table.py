@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
@@ -11,9 +10,7 @@ from fairprobe.documents.base import (
     Amount,
     Count,
     Document,
-    EstimateDocument,
     Number,
-    RateDocument,
     Seconds,
     Settings,
     Share,
@@ -22,14 +19,19 @@ from fairprobe.documents.base import (
 from fairprobe.documents.base_rates import BaseRatesDocument
 from fairprobe.documents.certificate import CertificateDocument
 from fairprobe.documents.chat import ChatDocument
-from fairprobe.documents.decision import DecisionDocument
+from fairprobe.documents.decision import DecisionInfo
+from fairprobe.documents.fairness import (
+    IFR,
+    Fairness,
+    WeightedNumber,
+)
 from fairprobe.documents.origin import ModelOrigin, TableOrigin
-from fairprobe.documents.people import Counterparts, People, PlausibleDocument
+from fairprobe.documents.people import Counterparts, People, Plausible
 from fairprobe.documents.verdict import RepairVerdict
+from fairprobe.results import Estimate, Rate
 
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 FORMAT: Final = 5  # raised when the meaning of a field changes
-TAU: Final = 0.001  # of IFR_p, unless another was asked for
 
 
 class OutsideRows(Document, frozen=True, kw_only=True):
@@ -84,7 +86,7 @@ class ModelSummary(Document, frozen=True, kw_only=True):
 
     network: str
     blind_to: list[str]
-    decision: DecisionDocument | None = None  # null: people get the most probable class
+    decision: DecisionInfo | None = None  # null: people get the most probable class
 
 
 class ModelDocument(ModelSummary, frozen=True, kw_only=True):
@@ -125,7 +127,7 @@ class Layer(LayerSize, frozen=True, kw_only=True):
             raise ValueError(f"{len(self.differences)} differences of {self.neurons} neurons")
 
 
-class AblationDocument(Document, frozen=True, kw_only=True):
+class Ablation(Document, frozen=True, kw_only=True):
     """DM-RS and accuracy with biased neurons silenced, and with as many random ones."""
 
     before: Share
@@ -147,7 +149,7 @@ class Interpretation(Document, frozen=True, kw_only=True):
     pairs: Count
     most_biased: str
     auc: Amount
-    ablation: AblationDocument
+    ablation: Ablation
 
     def __post_init__(self) -> None:
         if self.most_biased not in {layer.name for layer in self.layers}:
@@ -207,138 +209,6 @@ class Search(Document, frozen=True, kw_only=True):
     scores: dict[str, Number | None]
 
 
-class GroupIfr(Document, frozen=True, kw_only=True):
-    """The individual fairness rate of one group, or of everybody."""
-
-    estimate: Share | None
-    low: Share | None
-    high: Share | None
-    samples: Count
-    pairs: Count
-    confidence: Share
-
-    def __post_init__(self) -> None:
-        check_interval(self.low, self.estimate, self.high)
-
-
-class NamedIfr(GroupIfr, frozen=True, kw_only=True):
-    """The individual fairness rate of a named group."""
-
-    name: str
-
-
-class Ifr(GroupIfr, frozen=True, kw_only=True):
-    """An individual fairness rate, of everybody and of each group."""
-
-    groups: list[NamedIfr]
-
-
-class TauRate(GroupIfr, frozen=True, kw_only=True):
-    """IFR_p at another τ."""
-
-    tau: Number
-
-
-class IndividualFairness(Document, frozen=True, kw_only=True):
-    """How alike people and their counterparts are answered: IFR_b, IFR_p, and IFR_p at each τ where
-    several were given.
-    """
-
-    tau: Number
-    base: str
-    over: str
-    left_out: Count
-    b: Ifr
-    p: Ifr
-    by_tau: list[TauRate] = msgspec.field(default_factory=list)
-
-
-class SelectionRow(RateDocument, frozen=True, kw_only=True):
-    """How often one group is selected."""
-
-    name: str
-    impact_ratio: EstimateDocument
-    is_small: bool
-    is_empty: bool
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.impact_ratio.check_range(highest=inf)
-
-
-class EqualizedOdds(EstimateDocument, frozen=True, kw_only=True):
-    """ΔEO among people whose true answer is `given`."""
-
-    given: str
-
-
-class SelectionTable(Document, frozen=True, kw_only=True):
-    """Selection rates by one attribute, or by a combination of several."""
-
-    attribute: str
-    rows: list[SelectionRow]
-    unknown: Count
-    smallest: Share
-    dp: EstimateDocument
-    dp_sd: EstimateDocument
-    eo: list[EqualizedOdds]
-    eo_sd: list[EqualizedOdds]
-
-    def __post_init__(self) -> None:
-        for each in (self.dp, self.dp_sd, *self.eo, *self.eo_sd):
-            each.check_range()
-
-
-class GroupFairness(Document, frozen=True, kw_only=True):
-    """How often groups are selected."""
-
-    selected: RateDocument
-    tables: Annotated[list[SelectionTable], msgspec.Meta(min_length=1)]
-
-
-class Score(EstimateDocument, frozen=True, kw_only=True):
-    """A score of the answers, with what its measure says about itself."""
-
-    title: str
-    about: str
-    unit: Literal["share", "number", "count"]
-
-
-class Quality(Document, frozen=True, kw_only=True):
-    """How often the model is right, and other scores of its answers by the name of the measure."""
-
-    accuracy: RateDocument
-    scores: dict[str, Score]
-
-    def __post_init__(self) -> None:
-        for name, lowest in (("f1", 0.0), ("mcc", -1.0)):
-            if name in self.scores:
-                self.scores[name].check_range(lowest)
-
-
-class Fairness(Document, frozen=True, kw_only=True):
-    """What was measured on the people held out."""
-
-    rows: Count
-    positive: int | None
-    positive_assumed: bool
-    individual: IndividualFairness
-    group: GroupFairness | None
-    quality: Quality
-
-    def __post_init__(self) -> None:
-        if (self.positive is None) != (self.group is None):
-            raise ValueError("groups are compared if and only if one class counts as selected")
-
-
-class WeightedNumber(EstimateDocument, frozen=True, kw_only=True):
-    """A number in which people count as their sample weights say, of everybody or of a group."""
-
-    what: str
-    group: str
-    unit: Literal["share", "number"]
-
-
 class PairDocument(Document, frozen=True, kw_only=True):
     """Two people who get different answers. They differ in `sensitive`: the sensitive attributes,
     then those that change along with them. `plausibility` is the share of people in the data who
@@ -380,31 +250,31 @@ class OtherAttribute(Document, frozen=True, kw_only=True):
     """The same measures for an attribute that the repair was not asked to mend."""
 
     name: str
-    dm_rs: RateDocument
-    ifr_b: Ifr
+    dm_rs: Rate
+    ifr_b: IFR
 
 
 class Measured(Document, frozen=True, kw_only=True):
     """One network's measurements in a repair's proof."""
 
-    accuracy: RateDocument
-    f1: EstimateDocument
-    mcc: EstimateDocument
-    selected: RateDocument
-    ifr_b: Ifr
-    ifr_p: Ifr
-    dp: EstimateDocument
-    eo: list[EstimateDocument]
-    people: RateDocument
-    plausible: RateDocument | None
-    dm_rs: RateDocument
+    accuracy: Rate
+    f1: Estimate
+    mcc: Estimate
+    selected: Rate
+    ifr_b: IFR
+    ifr_p: IFR
+    dp: Estimate
+    eo: list[Estimate]
+    people: Rate
+    plausible: Rate | None
+    dm_rs: Rate
     idis: Count
     tried: Count
     auc: Number | None
     auc_scale_free: Number | None
     others: list[OtherAttribute]
     is_constant: bool
-    alone: dict[str, RateDocument] = msgspec.field(default_factory=dict)  # by single attributes
+    alone: dict[str, Rate] = msgspec.field(default_factory=dict)  # by single attributes
     proved: Share | None = None  # of possible people, where a certificate was made
 
     def __post_init__(self) -> None:
@@ -421,11 +291,11 @@ class TradeoffPoint(Document, frozen=True, kw_only=True):
     """One strength of the repair, measured on validation people."""
 
     setting: Number | None
-    accuracy: RateDocument
-    ifr_b: Ifr
-    ifr_p: Ifr
-    dm_rs: RateDocument
-    dp: EstimateDocument
+    accuracy: Rate
+    ifr_b: IFR
+    ifr_p: IFR
+    dm_rs: Rate
+    dp: Estimate
     is_constant: bool
     is_best: bool
     is_chosen: bool
@@ -459,7 +329,7 @@ class RepairDocument(Document, frozen=True, kw_only=True):
     controls: dict[str, Measured]
     change: RepairChange
     curve: list[TradeoffPoint]
-    handed_over: dict[str, RateDocument] = msgspec.field(default_factory=dict)
+    handed_over: dict[str, Rate] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for each in (self.after, *self.controls.values()):
@@ -486,9 +356,9 @@ class TableMeasurements(Document, frozen=True, kw_only=True):
     model: ModelSummary
     interpretation: Interpretation | None = None
     generation: Search | None = None
-    dm_rs: RateDocument | None = None
+    dm_rs: Rate | None = None
     people: People | None = None
-    plausible: PlausibleDocument | None = None
+    plausible: Plausible | None = None
     no_plausible: str = ""
     fairness: Fairness | None = None
     certificate: CertificateDocument | None = None
@@ -512,9 +382,9 @@ class TableDocument(TableMeasurements, frozen=True, kw_only=True):
     model: ModelDocument
     interpretation: Interpretation | None
     generation: Search
-    dm_rs: RateDocument
+    dm_rs: Rate
     people: People
-    plausible: PlausibleDocument | None = None
+    plausible: Plausible | None = None
     no_plausible: str = ""
     fairness: Fairness
     weighted: list[WeightedNumber] = msgspec.field(default_factory=list)

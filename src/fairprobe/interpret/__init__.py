@@ -2,7 +2,8 @@
 matters.
 """
 
-from fairprobe.interpret.ablation import Ablation, ablation
+from fairprobe.documents.table import Ablation
+from fairprobe.interpret.ablation import ablation
 from fairprobe.interpret.coverage import Coverage, coverage
 from fairprobe.interpret.insidebias import InsideBias, insidebias
 from fairprobe.interpret.neuron_bias import GRID, THRESHOLDS, LayerBias, NeuronBias, neuron_bias

@@ -8,34 +8,16 @@ comes with the accuracy.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fairprobe.arrays import Ints, Rows
+from fairprobe.documents.table import Ablation
 from fairprobe.interpret.neuron_bias import LayerBias
 from fairprobe.judgement import judge
 from fairprobe.models import Model, TorchModel
 from fairprobe.schema.domain import Domain
 
 REPEATS = 10  # random choices of neurons; their mean is reported
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """DM-RS and accuracy of the network as it is, without its biased neurons, and without as many
-    random ones (mean of `repeats`).
-    """
-
-    before: float
-    biased_zeroed: float
-    random_zeroed: float
-    accuracy_before: float
-    accuracy_biased_zeroed: float
-    accuracy_random_zeroed: float
-    silenced: int
-    samples: int
-    repeats: int
 
 
 def ablation(
@@ -72,13 +54,13 @@ def ablation(
             np.mean([measure(model.with_zeroed(layer.name, some, x)) for some in choices], axis=0)
         )
     return Ablation(
-        before[0],
-        biased[0],
-        float(random[0]),
-        before[1],
-        biased[1],
-        float(random[1]),
-        len(layer.biased),
-        samples,
-        REPEATS,
+        before=before[0],
+        biased_zeroed=biased[0],
+        random_zeroed=float(random[0]),
+        accuracy_before=before[1],
+        accuracy_biased_zeroed=biased[1],
+        accuracy_random_zeroed=float(random[1]),
+        silenced=len(layer.biased),
+        samples=samples,
+        repeats=REPEATS,
     )

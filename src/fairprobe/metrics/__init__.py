@@ -2,6 +2,20 @@
 
 from fairprobe import catalogue
 from fairprobe.catalogue import Catalogue
+from fairprobe.documents import (
+    IFR,
+    Advantage,
+    Counterparts,
+    Fairness,
+    GroupRate,
+    IndividualFairness,
+    People,
+    RuleRate,
+    SelectionRates,
+    SelectionRow,
+    SelectionTable,
+    Severity,
+)
 from fairprobe.measures import Answers, Measure, Reading
 from fairprobe.metrics.generation import (
     cells,
@@ -14,8 +28,6 @@ from fairprobe.metrics.generation import (
     spread,
 )
 from fairprobe.metrics.group import (
-    SelectionRow,
-    SelectionTable,
     demographic_parity,
     demographic_parity_sd,
     equalized_odds,
@@ -23,10 +35,8 @@ from fairprobe.metrics.group import (
     selection_rates,
     selection_tables,
 )
-from fairprobe.metrics.held_out import Divided, Fairness, fairness
+from fairprobe.metrics.held_out import as_estimate, fairness
 from fairprobe.metrics.individual import (
-    IFR,
-    IndividualFairness,
     boundary_tau,
     ifr_b,
     ifr_p,
@@ -35,11 +45,10 @@ from fairprobe.metrics.individual import (
     over_tau,
 )
 from fairprobe.metrics.pairs import Pair, striking_pairs
-from fairprobe.metrics.people import Advantage, Group, People, people
+from fairprobe.metrics.people import people
 from fairprobe.metrics.quality import accuracy, f1, mcc
-from fairprobe.metrics.rules import Rule, find_rules
-from fairprobe.metrics.severity import Severity
-from fairprobe.metrics.twins import Twins, compare_counterparts
+from fairprobe.metrics.rules import find_rules
+from fairprobe.metrics.twins import compare_counterparts
 from fairprobe.results import Estimate
 from fairprobe.statistics.rates import Rate
 
@@ -48,22 +57,23 @@ __all__ = [
     "MEASURES",
     "Advantage",
     "Answers",
-    "Divided",
+    "Counterparts",
     "Estimate",
     "Fairness",
-    "Group",
+    "GroupRate",
     "IndividualFairness",
     "Measure",
     "Pair",
     "People",
     "Rate",
     "Reading",
-    "Rule",
+    "RuleRate",
+    "SelectionRates",
     "SelectionRow",
     "SelectionTable",
     "Severity",
-    "Twins",
     "accuracy",
+    "as_estimate",
     "boundary_tau",
     "cells",
     "compare_counterparts",

@@ -22,10 +22,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from msgspec.structs import asdict
 
 from fairprobe.arrays import Ints, Mask
-from fairprobe.documents import EqualizedOdds, EstimateDocument, TableMeasurements
-from fairprobe.documents import SelectionTable as SelectionTableDocument
+from fairprobe.documents import (
+    EqualizedOdds,
+    SelectionRates,
+    SelectionRow,
+    SelectionTable,
+    TableMeasurements,
+)
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.measures import Measure, Reading, reading_of, readings_of_groups
 from fairprobe.results import Estimate
@@ -47,42 +53,6 @@ class Groups:
     attribute: str
     names: tuple[str, ...]
     codes: Ints
-
-
-@dataclass(frozen=True)
-class SelectionRow:
-    """One group: how often it is selected, and that rate over the highest one.
-
-    A small group is listed but never the reference, so its ratio may be above 1. Of an empty group
-    there is no ratio, and the rate, 0 of 0, says nothing. The ratio is not defined either where
-    nobody is selected in any group that could be the reference.
-    """
-
-    name: str
-    rate: Rate
-    impact_ratio: Estimate
-    is_small: bool
-    is_empty: bool
-
-    @property
-    def people(self) -> int:
-        return self.rate.samples
-
-    @property
-    def selected(self) -> int:
-        return self.rate.hits
-
-
-@dataclass(frozen=True)
-class SelectionTable:
-    """The groups of one attribute, or of several together. `unknown` people, whose group is
-    missing, are in no row.
-    """
-
-    attribute: str
-    rows: tuple[SelectionRow, ...]
-    unknown: int
-    smallest: float
 
 
 # -- the metrics -----------------------------------------------------------------------------------
@@ -153,7 +123,7 @@ def selection_rates(
     positive: Any = 1,
     smallest: float = SMALLEST,
     groups: Any = None,
-) -> SelectionTable:
+) -> SelectionRates:
     """Selection rates and impact ratios by group; of several attributes, by their intersections.
 
     `groups` are the values to expect (for several attributes {attribute: values}), so that those
@@ -173,7 +143,7 @@ def selection_tables(
     positive: Any = 1,
     smallest: float = SMALLEST,
     groups: Any = None,
-) -> tuple[SelectionTable, ...]:
+) -> list[SelectionRates]:
     """The table of `selection_rates` for each attribute alone, and after them, if there are
     several, for their intersections.
     """
@@ -181,7 +151,7 @@ def selection_tables(
     parts = _attributes(sensitive_features, len(predicted), groups)
     if len(parts) > 1:
         parts.append(_intersection(parts))
-    return tuple(_table(part, selected, smallest) for part in parts)
+    return [_table(part, selected, smallest) for part in parts]
 
 
 def _selected(y_pred: Any, positive: Any, smallest: float) -> tuple[Column, Mask]:
@@ -215,7 +185,7 @@ def _apart(
     return Estimate(*measured(counts[:, 1], counts.sum(axis=1)), samples, left_out=left_out)
 
 
-def _table(groups: Groups, selected: Mask, smallest: float) -> SelectionTable:
+def _table(groups: Groups, selected: Mask, smallest: float) -> SelectionRates:
     counts = _counts(groups, selected, groups.codes >= 0)
     people = counts.sum(axis=1)
     known = int(people.sum())
@@ -227,17 +197,21 @@ def _table(groups: Groups, selected: Mask, smallest: float) -> SelectionTable:
         measured = ratios(counts[there, 1], people[there], is_reference[there])
         for place, value, low, high in zip(there, *measured, strict=True):
             impact[place] = Estimate(float(value), float(low), float(high), int(people[place]))
-    rows = tuple(
-        SelectionRow(
-            name=name,
-            rate=Rate.of(int(counts[i, 1]), int(people[i])),
-            impact_ratio=impact[i],
-            is_small=bool(is_small[i]),
-            is_empty=not people[i],
-        )
-        for i, name in enumerate(groups.names)
+    return SelectionRates(
+        attribute=groups.attribute,
+        rows=[
+            SelectionRow(
+                name=name,
+                impact_ratio=impact[i],
+                is_small=bool(is_small[i]),
+                is_empty=not people[i],
+                **asdict(Rate.of(int(counts[i, 1]), int(people[i]))),
+            )
+            for i, name in enumerate(groups.names)
+        ],
+        unknown=len(groups.codes) - known,
+        smallest=smallest,
     )
-    return SelectionTable(groups.attribute, rows, len(groups.codes) - known, smallest)
 
 
 # -- who belongs where -----------------------------------------------------------------------------
@@ -369,9 +343,7 @@ def _intersection(parts: list[Groups]) -> Groups:
 # -- how policies, cards and reports read them -----------------------------------------------------
 
 
-def _difference(
-    table: SelectionTableDocument, what: str, entry: EstimateDocument, who: str
-) -> Reading:
+def _difference(table: SelectionTable, what: str, entry: Estimate, who: str) -> Reading:
     """How far the groups of a table lie apart."""
     small = sum(row.is_small for row in table.rows)
     return reading_of(
@@ -384,9 +356,9 @@ def _difference(
 
 
 def _reader_of_parity(
-    what: str, entry: Callable[[SelectionTableDocument], EstimateDocument]
+    what: str, entry: Callable[[SelectionTable], Estimate]
 ) -> Callable[[TableMeasurements], list[Reading]]:
-    def read(table: SelectionTableDocument) -> list[Reading]:
+    def read(table: SelectionTable) -> list[Reading]:
         return [
             _difference(table, f"{what} by {table.attribute}", entry(table), "who were measured")
         ]
@@ -395,9 +367,9 @@ def _reader_of_parity(
 
 
 def _reader_of_odds(
-    what: str, entries: Callable[[SelectionTableDocument], list[EqualizedOdds]]
+    what: str, entries: Callable[[SelectionTable], list[EqualizedOdds]]
 ) -> Callable[[TableMeasurements], list[Reading]]:
-    def read(table: SelectionTableDocument) -> list[Reading]:
+    def read(table: SelectionTable) -> list[Reading]:
         return [
             _difference(
                 table,
@@ -418,7 +390,7 @@ def _read_impact_ratio(document: TableMeasurements) -> list[Reading]:
         " favorable one"
     )
 
-    def read(table: SelectionTableDocument) -> list[Reading]:
+    def read(table: SelectionTable) -> list[Reading]:
         return [
             reading_of(
                 f"{what} of {row.name} by {table.attribute}",

@@ -6,27 +6,34 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.catalogue import MEASURES, PluginWarning
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents.table import TAU
+from fairprobe.documents.fairness import (
+    TAU,
+    EqualizedOdds,
+    Fairness,
+    GroupFairness,
+    Quality,
+    Score,
+    SelectionTable,
+)
 from fairprobe.measures import Answers
 from fairprobe.metrics.group import (
-    SelectionTable,
     demographic_parity,
     demographic_parity_sd,
     equalized_odds,
     equalized_odds_sd,
     selection_rates,
 )
-from fairprobe.metrics.individual import IndividualFairness, individual_fairness
+from fairprobe.metrics.individual import individual_fairness
 from fairprobe.metrics.quality import accuracy
 from fairprobe.models import Model
 from fairprobe.results import Estimate
@@ -34,39 +41,6 @@ from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import Rate
 
 LARGEST_PAIR = 200  # combinations of two attributes; more would have a handful of people each
-
-
-@dataclass(frozen=True)
-class Divided:
-    """People divided into groups by an attribute, or by several together: the table of their
-    selection, ΔDP, and ΔEO for each class; both as the highest minus the lowest rate and as the
-    standard deviation.
-    """
-
-    table: SelectionTable
-    dp: Estimate
-    dp_sd: Estimate
-    eo: tuple[Estimate, ...]
-    eo_sd: tuple[Estimate, ...]
-
-
-@dataclass(frozen=True)
-class Fairness:
-    """Everything that is measured on the people held out.
-
-    `positive` is the class that counts as selected, `is_assumed` if nobody declared it; None if
-    there is none, and then no group was compared. `scores` are the numbers of all measures that
-    compute one from the answers, by name.
-    """
-
-    rows: int
-    positive: int | None
-    is_assumed: bool
-    individual: IndividualFairness
-    selected: Rate | None
-    groups: tuple[Divided, ...]
-    accuracy: Rate
-    scores: dict[str, Estimate]
 
 
 def fairness(
@@ -85,11 +59,11 @@ def fairness(
     predicted = model.labels(x)
     is_assumed = data.favourable is None and len(data.classes) == 2
     positive = 1 if is_assumed else data.favourable
-    chosen = None if positive is None else predicted == positive
+    answers = Answers(true=true, predicted=predicted, positive=positive, classes=len(data.classes))
     return Fairness(
         rows=len(x),
         positive=positive,
-        is_assumed=is_assumed,
+        positive_assumed=is_assumed,
         individual=individual_fairness(
             data.domain,
             model,
@@ -98,27 +72,23 @@ def fairness(
             over="pairs" if single is None else "single",
             rng=single,
         ),
-        selected=None if chosen is None else Rate.of(int(chosen.sum()), len(x)),
-        groups=(
-            ()
-            if chosen is None
-            else _groups(data.domain, x, true, chosen, classes=len(data.classes))
+        group=(
+            None
+            if positive is None
+            else _groups(data.domain, x, true, predicted == positive, data.classes)
         ),
-        accuracy=accuracy(true, predicted),
-        scores=_scores(
-            Answers(true=true, predicted=predicted, positive=positive, classes=len(data.classes))
-        ),
+        quality=Quality(accuracy=accuracy(true, predicted), scores=_scores(answers)),
     )
 
 
-def _scores(answers: Answers) -> dict[str, Estimate]:
+def _scores(answers: Answers) -> dict[str, Score]:
     scores = {}
     for name in MEASURES:
         measure = MEASURES.get(name)
         if measure is None or measure.score is None:
             continue
         try:
-            scores[name] = measure.score(answers)
+            estimate = measure.score(answers)
         except Exception as error:  # anything can go wrong in another's package
             if name in MEASURES.own:
                 raise
@@ -127,20 +97,29 @@ def _scores(answers: Answers) -> dict[str, Estimate]:
                 PluginWarning,
                 stacklevel=2,
             )
+        else:
+            scores[name] = Score(
+                title=measure.title, about=measure.about, unit=measure.unit, **asdict(estimate)
+            )
     return scores
 
 
 def _groups(
-    domain: Domain, x: Rows, true: Ints, chosen: Mask, *, classes: int
-) -> tuple[Divided, ...]:
-    """By each sensitive attribute; then, of three or more, by each pair whose table is not too
-    large; last by all of them together.
+    domain: Domain, x: Rows, true: Ints, chosen: Mask, classes: Sequence[str]
+) -> GroupFairness:
+    """Compare groups by each sensitive attribute; then, of three or more, by each pair whose table
+    is not too large; last by all of them together.
     """
     features, expected = features_of(domain, x)
     selected = chosen.astype(np.int64)
-    return tuple(
-        _divided({name: features[name] for name in part}, expected, selected, true, classes)
-        for part in parts_of_groups(features, expected)
+    return GroupFairness(
+        selected=Rate.of(int(chosen.sum()), len(x)),
+        tables=[
+            _selection_table(
+                {name: features[name] for name in part}, expected, selected, true, classes
+            )
+            for part in parts_of_groups(features, expected)
+        ],
     )
 
 
@@ -160,6 +139,11 @@ def parts_of_groups(
     return parts
 
 
+def as_estimate(number: Estimate) -> Estimate:
+    """Return only the number and its interval."""
+    return Estimate(*(getattr(number, name) for name in Estimate.__struct_fields__))
+
+
 def features_of(domain: Domain, x: Rows) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """Each person's group in words, None outside the domain; and the groups that could be."""
     features, expected = {}, {}
@@ -173,27 +157,36 @@ def features_of(domain: Domain, x: Rows) -> tuple[dict[str, Any], dict[str, list
     return features, expected
 
 
-def _divided(
+def _selection_table(
     features: dict[str, Any],
     expected: dict[str, list[str]],
     selected: Ints,
     true: Ints,
-    classes: int,
-) -> Divided:
-    def odds(measured: Callable[..., Estimate]) -> tuple[Estimate, ...]:
-        return tuple(
-            measured(
-                (true == number).astype(np.int64), selected, sensitive_features=features, given=1
+    classes: Sequence[str],
+) -> SelectionTable:
+    def odds(measure: Callable[..., Estimate]) -> list[EqualizedOdds]:
+        return [
+            EqualizedOdds(
+                given=name,
+                **asdict(
+                    measure(
+                        (true == number).astype(np.int64),
+                        selected,
+                        sensitive_features=features,
+                        given=1,
+                    )
+                ),
             )
-            for number in range(classes)
-        )
+            for number, name in enumerate(classes)
+        ]
 
-    return Divided(
-        table=selection_rates(
-            selected,
-            sensitive_features=features,
-            groups={name: expected[name] for name in features},
-        ),
+    rates = selection_rates(
+        selected,
+        sensitive_features=features,
+        groups={name: expected[name] for name in features},
+    )
+    return SelectionTable(
+        **asdict(rates),
         dp=demographic_parity(true, selected, sensitive_features=features),
         dp_sd=demographic_parity_sd(true, selected, sensitive_features=features),
         eo=odds(equalized_odds),

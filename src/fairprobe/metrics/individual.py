@@ -11,25 +11,26 @@ JS          `js`: in nats. The paper says that JS lies in [0, 1], which is base 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from math import inf, log
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import asdict, replace
 from scipy.special import rel_entr
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
-from fairprobe.documents import Ifr, TableMeasurements
-from fairprobe.documents.table import TAU
+from fairprobe.documents import IFR, IndividualFairness, NamedIFR, TableMeasurements, TauRate
+from fairprobe.documents.fairness import TAU, GroupIFR
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import ROWS_AT_ONCE, TIE, labels_and_lead, two_labels
 from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.metrics.group import Groups, groups_of
 from fairprobe.models import Model, one_thread
+from fairprobe.results import Estimate
 from fairprobe.schema.domain import Domain
-from fairprobe.statistics.rates import CONFIDENCE, Rate
+from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import ratio, resampled
 
 ROUNDING = 1e-3  # what a model's probabilities may leave [0, 1] by
@@ -38,40 +39,6 @@ Base: TypeAlias = Literal["nats", "bits"]
 Over: TypeAlias = Literal["pairs", "people", "single"]
 Pairs: TypeAlias = Literal["all", "single"]  # as audits and repairs say it
 Probabilities: TypeAlias = npt.NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True)
-class IFR:
-    """The share that is fair, of the `pairs` of `samples` people or of the people themselves; None
-    where there are none.
-
-    `groups` are the same numbers for each group by name, those with nobody included. The interval
-    is exact where each person counts once. Where several pairs of a person count, people are drawn
-    anew, because the pairs of a person hang together.
-    """
-
-    estimate: float | None
-    low: float | None
-    high: float | None
-    samples: int
-    pairs: int
-    confidence: float = CONFIDENCE
-    groups: tuple[tuple[str, IFR], ...] = ()
-
-
-@dataclass(frozen=True)
-class IndividualFairness:
-    """IFR_b and IFR_p of a model on data. `left_out` people have a sensitive value outside the
-    domain, and so no counterpart.
-    """
-
-    b: IFR
-    p: IFR
-    tau: float
-    base: Base
-    over: Over
-    left_out: int
-    by_tau: tuple[tuple[float, IFR], ...] = ()  # IFR_p at each τ, where several were given
 
 
 def js(p: Any, q: Any, *, base: Base = "nats") -> Floats:
@@ -136,9 +103,18 @@ def boundary_tau(difference: float = 0.05, *, base: Base = "nats") -> float:
 def over_tau(
     domain: Domain, model: Model, x: Any, taus: Sequence[float], **settings: Any
 ) -> list[IndividualFairness]:
-    """IFR_p for several τ, with the settings of `individual_fairness`; beyond 1 it is IFR_b."""
+    """Measure IFR_p for several τ, with the settings of `individual_fairness`; beyond 1 it is
+    IFR_b.
+    """
     whole = individual_fairness(domain, model, x, tau=taus, **settings)
-    return [replace(whole, p=p, tau=tau, by_tau=()) for tau, p in whole.by_tau]
+    return [
+        replace(whole, p=IFR(**_numbers(rate)), tau=rate.tau, by_tau=[]) for rate in whole.by_tau
+    ]
+
+
+def _numbers(rate: GroupIFR) -> dict[str, Any]:
+    """Return the fields that all individual fairness rates have."""
+    return {name: getattr(rate, name) for name in GroupIFR.__struct_fields__}
 
 
 def individual_fairness(
@@ -196,8 +172,16 @@ def individual_fairness(
     else:
         b = _over_people(one_label, pairs, groups)
         rates = [_over_people(one_label & each, pairs, groups) for each in alike.T]
-    by_tau = tuple(zip(taus, rates, strict=True)) if len(taus) > 1 else ()
-    return IndividualFairness(b, rates[0], taus[0], base, over, len(rows) - len(inside), by_tau)
+    by_tau = zip(taus, rates, strict=True) if len(taus) > 1 else ()
+    return IndividualFairness(
+        tau=taus[0],
+        base=base,
+        over=over,
+        left_out=len(rows) - len(inside),
+        b=b,
+        p=rates[0],
+        by_tau=[TauRate(tau=tau, **_numbers(rate)) for tau, rate in by_tau],
+    )
 
 
 def _nobody(taus: int) -> tuple[Ints, Ints, Ints, Mask, Mask]:
@@ -389,23 +373,21 @@ def _optional_groups(sensitive_features: Any, rows: int) -> Groups | None:
 
 
 def _over_pairs(fair: Ints, pairs: Ints, groups: Groups | None) -> IFR:
-    """From the fair pairs and the pairs of each person."""
-    overall = _share_of_pairs(fair, pairs)
-    return replace(
-        overall,
-        groups=tuple(
-            (name, _share_of_pairs(fair[own], pairs[own])) for name, own in _members(groups)
-        ),
-    )
+    """Count fair pairs, of everybody and of each group."""
+    return _by_group(lambda within: _share_of_pairs(fair[within], pairs[within]), groups)
 
 
 def _over_people(fair: Mask, pairs: Ints, groups: Groups | None) -> IFR:
-    overall = _share_of_people(fair, pairs)
-    return replace(
-        overall,
-        groups=tuple(
-            (name, _share_of_people(fair[own], pairs[own])) for name, own in _members(groups)
-        ),
+    """Count people all of whose pairs are fair, of everybody and of each group."""
+    return _by_group(lambda within: _share_of_people(fair[within], pairs[within]), groups)
+
+
+def _by_group(measure: Callable[[Any], GroupIFR], groups: Groups | None) -> IFR:
+    return IFR(
+        **asdict(measure(slice(None))),
+        groups=[
+            NamedIFR(name=name, **asdict(measure(within))) for name, within in _members(groups)
+        ],
     )
 
 
@@ -417,26 +399,37 @@ def _members(groups: Groups | None) -> list[tuple[str, Mask]]:
     )
 
 
-def _share_of_people(fair: Mask, pairs: Ints) -> IFR:
+def _share_of_people(fair: Mask, pairs: Ints) -> GroupIFR:
     paired = pairs > 0
-    return _from_rate(Rate.of(int(fair[paired].sum()), int(paired.sum())), int(pairs.sum()))
+    return _exact(int(fair[paired].sum()), int(paired.sum()), int(pairs.sum()))
 
 
-def _from_rate(rate: Rate, pairs: int) -> IFR:
-    if rate.samples == 0:
-        return IFR(None, None, None, 0, 0)
-    return IFR(rate.estimate, rate.low, rate.high, rate.samples, pairs, rate.confidence)
+def _exact(hits: int, samples: int, pairs: int) -> GroupIFR:
+    if samples == 0:
+        return _share(Estimate(None, None, None, 0), 0, 0)
+    return _share(Rate.of(hits, samples), samples, pairs)
 
 
-def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
-    """The share of fair pairs. Where several pairs of a person count, the people are drawn anew;
-    somebody all of whose pairs are fair, and somebody none of whose are, is always possible.
+def _share(number: Rate | Estimate, samples: int, pairs: int) -> GroupIFR:
+    return GroupIFR(
+        estimate=number.estimate,
+        low=number.low,
+        high=number.high,
+        samples=samples,
+        pairs=pairs,
+        confidence=number.confidence,
+    )
+
+
+def _share_of_pairs(fair: Ints, pairs: Ints) -> GroupIFR:
+    """Count fair pairs. Where several pairs of a person count, the people are resampled; somebody
+    all of whose pairs are fair, and somebody none of whose are, is always possible.
     """
     with_pairs = pairs > 0
     fair, pairs = fair[with_pairs], pairs[with_pairs]
     total, total_fair = int(pairs.sum()), int(fair.sum())
     if total == len(pairs) or total_fair in (0, total):
-        return _from_rate(Rate.of(int((fair > 0).sum()), len(pairs)), total)
+        return _exact(int((fair > 0).sum()), len(pairs), total)
     most = int(pairs.max())
     kinds, people = np.unique(
         np.stack([np.append(fair, [0, most]), np.append(pairs, [most, most])], axis=1),
@@ -449,13 +442,13 @@ def _share_of_pairs(fair: Ints, pairs: Ints) -> IFR:
         lambda tables: ratio(tables @ kinds[:, 0], tables @ kinds[:, 1]),
         unseen=is_extreme.astype(np.float64),
     )
-    return IFR(whole.estimate, whole.low, whole.high, len(pairs), total, whole.confidence)
+    return _share(whole, len(pairs), total)
 
 
 # -- how policies, cards and reports read them -----------------------------------------------------
 
 
-def _reading(document: TableMeasurements, rate: Ifr, which: str, alike: str) -> list[Reading]:
+def _reading(document: TableMeasurements, rate: IFR, which: str, alike: str) -> list[Reading]:
     what = f"share of pairs differing only in {by(document)} that get {alike} ({which})"
     missing = f"nobody measured has a counterpart by {by(document)}. Check the column and the rules"
     single = required(document.fairness).individual.over == "single"

@@ -4,16 +4,16 @@ what is coupled to it, were different; and who they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec.structs import asdict
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.documents import TableMeasurements
+from fairprobe.documents.people import Advantage, GroupRate, People
 from fairprobe.judgement import Verdict, answers, judge
 from fairprobe.measures import Measure, Reading, by, reading_of, reading_of_counterparts, required
-from fairprobe.metrics.rules import Rule, find_rules
-from fairprobe.metrics.severity import Severity, count_decisions, severity
+from fairprobe.metrics.rules import find_rules
+from fairprobe.metrics.severity import count_decisions, severity
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
@@ -22,47 +22,6 @@ from fairprobe.statistics.rates import CONFIDENCE, Rate
 SMALLEST_GROUP = 50  # people; smaller groups say little, and could identify a person
 VALUES_EACH = 20  # an attribute with more values is divided into quarters
 GROUPS = 8
-
-
-@dataclass(frozen=True)
-class Group:
-    """People who share a value (or a range) of an attribute, and how many of them are affected."""
-
-    attribute: str
-    value: str
-    rate: Rate
-
-
-@dataclass(frozen=True)
-class Advantage:
-    """How often a sensitive value would bring the favorable answer to the affected people."""
-
-    value: str
-    share: float
-
-
-@dataclass(frozen=True)
-class People:
-    """Everybody in the data, each sensitive value, the groups most affected, and which values would
-    help the affected ones.
-
-    All rates are of the people who have a counterpart; `no_counterpart` people have none that the
-    constraints allow, and are neither affected nor fair. Of `ties` people the answer changes too,
-    but within rounding, so that it is not counted. `absent` are the sensitive values (or
-    combinations) that nobody in the data has. The intervals of `groups` are those of all
-    `groups_compared` together; `rules` divide everybody, and their intervals hold together too.
-    """
-
-    everybody: Rate
-    values: tuple[Group, ...]
-    groups: tuple[Group, ...]
-    advantages: tuple[Advantage, ...]
-    absent: tuple[str, ...]
-    no_counterpart: int
-    ties: Rate
-    groups_compared: int
-    severity: Severity
-    rules: tuple[Rule, ...]
 
 
 def affected_rate(domain: Domain, model: Model, x: Rows) -> Rate:
@@ -96,54 +55,42 @@ def people(
     own = domain.own_value(rows)
     name = " and ".join(domain.sensitive)
     values = [
-        Group(name, domain.describe_value(int(v)), _rate(affected, own == v))
-        for v in np.unique(own)
+        _group(name, domain.describe_value(int(value)), affected, own == value)
+        for value in np.unique(own)
     ]
-    absent = [
-        domain.describe_value(int(v))
-        for v in np.setdiff1d(np.arange(domain.value_count), domain.own_value(everybody))
-    ]
-    groups = [
-        group
+    absent = np.setdiff1d(np.arange(domain.value_count), domain.own_value(everybody))
+    parts = [
+        (domain.attributes[column].name, *part)
         for column in domain.other_columns
-        for group in _groups(domain.attributes[column], rows[:, column], affected)
+        for part in parts_of(domain.attributes[column], rows[:, column])
+        if part[1].sum() >= SMALLEST_GROUP
     ]
     # Many groups are compared and the worst are shown, so all their intervals have to hold at once.
-    confidence = 1 - (1 - CONFIDENCE) / max(len(groups), 1)
-    groups = [replace(each, rate=each.rate.with_confidence(confidence)) for each in groups]
+    confidence = 1 - (1 - CONFIDENCE) / max(len(parts), 1)
+    groups = [_group(*part[:2], affected, part[2], confidence) for part in parts]
     # By the lower end: a small group needs stronger evidence to come first.
-    groups.sort(key=lambda group: -group.rate.low)
-    worst = (
-        [group for group in groups if group.rate.low > affected.mean()][:GROUPS]
-        if len(rows)
-        else []
-    )
+    groups.sort(key=lambda group: -group.low)
     return People(
-        Rate.of(int(affected.sum()), len(rows)),
-        tuple(values),
-        tuple(worst),
-        _advantages(domain, shares),
-        tuple(absent),
-        len(everybody) - len(rows),
-        Rate.of(int(verdict.hangs_on_tie.sum()), len(rows)),
-        len(groups),
-        severity(
+        **asdict(Rate.of(int(affected.sum()), len(rows))),
+        values=values,
+        groups=[group for group in groups if group.low > affected.mean()][:GROUPS],
+        advantages=_advantages(domain, shares),
+        absent=[domain.describe_value(int(value)) for value in absent],
+        no_counterpart=len(everybody) - len(rows),
+        ties=Rate.of(int(verdict.hangs_on_tie.sum()), len(rows)),
+        groups_compared=len(groups),
+        severity=severity(
             verdict.gap[verdict.is_discriminatory], decisions, unaffected=int((~affected).sum())
         ),
-        find_rules(domain, rows, affected, seed=seed),
+        rules=find_rules(domain, rows, affected, seed=seed),
     )
 
 
-def _rate(affected: Mask, within: Mask) -> Rate:
-    return Rate.of(int(affected[within].sum()), int(within.sum()))
-
-
-def _groups(attribute: Attribute, codes: Rows, affected: Mask) -> list[Group]:
-    found = []
-    for text, within in parts_of(attribute, codes):
-        if within.sum() >= SMALLEST_GROUP:
-            found.append(Group(attribute.name, text, _rate(affected, within)))
-    return found
+def _group(
+    attribute: str, value: str, affected: Mask, within: Mask, confidence: float = CONFIDENCE
+) -> GroupRate:
+    rate = Rate.of(int(affected[within].sum()), int(within.sum()), confidence)
+    return GroupRate(attribute=attribute, value=value, **asdict(rate))
 
 
 def parts_of(attribute: Attribute, codes: Rows) -> list[tuple[str, Mask]]:
@@ -176,9 +123,11 @@ def _asked_again(
     return hits / len(rows) if known else np.empty(0), np.concatenate(decisions)
 
 
-def _advantages(domain: Domain, shares: Floats) -> tuple[Advantage, ...]:
-    order = np.argsort(-shares, kind="stable")
-    return tuple(Advantage(domain.describe_value(int(v)), float(shares[v])) for v in order)
+def _advantages(domain: Domain, shares: Floats) -> list[Advantage]:
+    return [
+        Advantage(value=domain.describe_value(int(value)), share=float(shares[value]))
+        for value in np.argsort(-shares, kind="stable")
+    ]
 
 
 def _read(document: TableMeasurements) -> list[Reading]:
@@ -200,8 +149,6 @@ def tie_rate(domain: Domain, model: Model, x: Rows) -> Rate:
 def _read_ties(document: TableMeasurements) -> list[Reading]:
     what = f"share of people in the data whose answer changes with {by(document)} within rounding"
     entry = required(document.people).ties
-    if entry is None:
-        return [Reading(what=what, missing="this run did not count them. Run the audit again")]
     missing = f"nobody in the data has a known {by(document)}. Check the column"
     return [reading_of(what, entry, missing=missing, of="people")]
 

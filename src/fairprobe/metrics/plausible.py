@@ -8,35 +8,22 @@ the people in the data.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.documents import TableMeasurements
+from fairprobe.documents.people import Plausible
 from fairprobe.judgement import Verdict, judge
 from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.models import Model, one_thread
 from fairprobe.people.plausible import LIMIT, PlausiblePeople
-from fairprobe.people.resemblance import Resemblance, resemblance
+from fairprobe.people.resemblance import resemblance
 from fairprobe.statistics.rates import Rate
 
 FEWEST, MOST = 1_000, 20_000  # people drawn
 FOR_EACH_RECORD = 2
 AT_ONCE = 4_000
-
-
-@dataclass(frozen=True)
-class Plausible:
-    """What was measured on plausible people, made from `records` people in the data and scored
-    above `limit`. `findings` compares the search's findings with affected people who were held out.
-    """
-
-    affected: Rate
-    records: int
-    limit: float
-    resemblance: Resemblance
-    findings: Resemblance | None = None
 
 
 def plausible(
@@ -67,7 +54,13 @@ def plausible(
             if progress is not None:
                 progress(min(len(parts) * AT_ONCE, wanted), wanted)
         alike = resemblance(people, np.concatenate(parts))
-    return Plausible(Rate.of(hits, judged), records, LIMIT, alike)
+    return Plausible(
+        affected=Rate.of(hits, judged),
+        records=records,
+        limit=LIMIT,
+        resemblance=alike,
+        findings=None,
+    )
 
 
 def _read(document: TableMeasurements) -> list[Reading]:

@@ -13,12 +13,13 @@ al., 1984, theorem 4.5).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import asdict
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
+from fairprobe.documents.people import RuleRate
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
 from fairprobe.statistics.rates import CONFIDENCE, Rate
@@ -31,43 +32,32 @@ NAMED = 5  # categories in a condition
 RARE = "a rarer one"
 
 
-@dataclass(frozen=True)
-class Rule:
-    """People who meet all conditions, and how many of them are affected."""
-
-    conditions: tuple[str, ...]
-    rate: Rate
-
-    def __str__(self) -> str:
-        return " and ".join(self.conditions)
-
-
-def find_rules(domain: Domain, x: Rows, affected: Mask, *, seed: int = 0) -> tuple[Rule, ...]:
-    """Divide the people into at most eight groups, the most affected first; none where no division
-    tells the affected people apart.
+def find_rules(domain: Domain, x: Rows, affected: Mask, *, seed: int = 0) -> list[RuleRate]:
+    """Divide the people into at most eight groups, the most affected first; return none if no
+    division separates the affected people.
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(x))
     grown, measured = order[: len(x) // 2][:GROWN_ON], order[len(x) // 2 :]
     target = affected[grown]
     if len(grown) < 2 * SMALLEST or not 0 < target.mean() < 1:
-        return ()
+        return []
     columns = [_Column(domain.attributes[each], x[:, each]) for each in domain.other_columns]
     shuffled = (_grow(columns, grown, rng.permutation(target), depth=1) for _ in range(SHUFFLES))
     chance = max((_strength(nodes, 0) for nodes, _ in shuffled), default=0.0)
     nodes, shares = _grow(columns, grown, target, depth=DEPTH)
     leaves = _leaves(nodes, columns, shares, measured, chance)
     if len(leaves) < 2:
-        return ()
+        return []
     confidence = 1 - (1 - CONFIDENCE) / len(leaves)
-    found = [
-        Rule(
-            _words(columns, shares, path),
-            Rate.of(int(affected[people].sum()), len(people), confidence),
+    rules = [
+        RuleRate(
+            rule=_words(columns, shares, path),
+            **asdict(Rate.of(int(affected[people].sum()), len(people), confidence)),
         )
         for path, people in leaves
     ]
-    return tuple(sorted(found, key=lambda rule: (-rule.rate.low, -rule.rate.estimate)))
+    return sorted(rules, key=lambda rule: (-rule.low, -rule.estimate))
 
 
 # -- the tree --------------------------------------------------------------------------------------
@@ -167,16 +157,14 @@ def _leaves(
 # -- words -----------------------------------------------------------------------------------------
 
 
-def _words(
-    columns: Sequence[_Column], shares: Sequence[Rows], path: Sequence[_Step]
-) -> tuple[str, ...]:
-    """One condition for each attribute on the way, in its order."""
+def _words(columns: Sequence[_Column], shares: Sequence[Rows], path: Sequence[_Step]) -> str:
+    """Write one condition for each attribute on the way, in its order."""
     steps: dict[int, list[_Step]] = {}
     for step in path:
         steps.setdefault(step.column, []).append(step)
-    return tuple(
-        f"{columns[each].attribute.name} {_condition(columns[each], shares[each], its)}"
-        for each, its in steps.items()
+    return " and ".join(
+        f"{columns[column].attribute.name} {_condition(columns[column], shares[column], taken)}"
+        for column, taken in steps.items()
     )
 
 

@@ -16,16 +16,23 @@ between groups may have other causes than the attribute.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from math import inf
+from itertools import compress
+from math import inf, isfinite
 
 import numpy as np
-from msgspec import structs
+from msgspec.structs import asdict, replace
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import EstimateDocument, TableMeasurements
-from fairprobe.documents.scores import ScoresDocument
+from fairprobe.documents import SelectionRates, TableMeasurements
+from fairprobe.documents.scores import (
+    AmountQuality,
+    Change,
+    Level,
+    ScoredGroup,
+    ScoredGroups,
+    ScoresDocument,
+)
 from fairprobe.judgement import Verdict
 from fairprobe.measures import (
     Measure,
@@ -34,7 +41,7 @@ from fairprobe.measures import (
     reading_of,
     reading_of_counterparts,
 )
-from fairprobe.metrics.group import SelectionTable, groups_of, selection_rates
+from fairprobe.metrics.group import groups_of, selection_rates
 from fairprobe.metrics.held_out import features_of, parts_of_groups
 from fairprobe.models.scores import ScoreModel
 from fairprobe.results import Estimate
@@ -45,53 +52,6 @@ from fairprobe.statistics.rates import CONFIDENCE, Rate
 
 LEVELS = (0.5, 0.9, 0.99)  # of changes
 GROUP_LEVELS = (0.1, 0.5, 0.9)  # of the scores of groups
-
-
-@dataclass(frozen=True)
-class Change:
-    """By how much the answers of some people change; `above` is the share beyond the tolerance.
-    `quantiles` are of c(x), by level; those of `relative` of c(x) / |g(x)|.
-    """
-
-    mean: Estimate
-    deviations: Estimate
-    quantiles: dict[float, Estimate]
-    relative: dict[float, Estimate]
-    largest: float
-    above: Rate
-    unchanged: int
-
-
-@dataclass(frozen=True)
-class ScoredGroup:
-    """How one group is scored."""
-
-    name: str
-    people: int
-    mean: Estimate
-    quantiles: dict[float, Estimate]
-
-
-@dataclass(frozen=True)
-class ScoredGroups:
-    """The groups of one attribute, or of several together. `rates` are the scoring rates above
-    `median`; differences are the highest minus the lowest group's number, small groups aside.
-    """
-
-    rates: SelectionTable
-    groups: tuple[ScoredGroup, ...]
-    mean_difference: Estimate
-    quantile_differences: dict[float, Estimate]
-
-
-@dataclass(frozen=True)
-class AmountQuality:
-    """How well the model predicts the amounts of the people held out."""
-
-    rows: int
-    r2: float
-    error: Estimate  # the mean absolute error
-    error_of_mean: float  # of somebody who always says the mean
 
 
 def change_of(verdicts: Iterable[Verdict], scale: float) -> Change:
@@ -109,27 +69,42 @@ def change_of(verdicts: Iterable[Verdict], scale: float) -> Change:
     return Change(
         mean=found,
         deviations=in_deviations(found, scale),
-        quantiles={level: quantile(gap, level, highest=inf) for level in LEVELS},
-        relative={level: quantile(relative, level, highest=inf) for level in LEVELS},
+        quantiles=[_level(level, quantile(gap, level, highest=inf)) for level in LEVELS],
+        relative=[_level(level, quantile(relative, level, highest=inf)) for level in LEVELS],
         largest=float(gap.max(initial=0.0)),
         above=Rate.of(sum(int(part[2].is_discriminatory.sum()) for part in parts), len(gap)),
         unchanged=int((gap == 0).sum()),
     )
 
 
+def _level(level: float, estimate: Estimate) -> Level:
+    return Level(level=level, **asdict(_finite(estimate)))
+
+
+def _finite(estimate: Estimate) -> Estimate:
+    """Replace what is not bounded by None."""
+    value, low, high = (
+        None if end is None or not isfinite(end) else end
+        for end in (estimate.estimate, estimate.low, estimate.high)
+    )
+    if value is None:
+        low = high = None
+    return replace(estimate, estimate=value, low=low, high=high)
+
+
 def in_deviations(found: Estimate, scale: float) -> Estimate:
     """The same number in standard deviations; not defined where all answers are equal."""
     if scale == 0 or found.estimate is None:
-        return structs.replace(found, estimate=None, low=None, high=None)
+        return replace(found, estimate=None, low=None, high=None)
     low, high = (None if end is None else end / scale for end in (found.low, found.high))
-    return structs.replace(found, estimate=found.estimate / scale, low=low, high=high)
+    return replace(found, estimate=found.estimate / scale, low=low, high=high)
 
 
 # -- groups ----------------------------------------------------------------------------------------
 
 
-def scored_groups(data: Dataset, model: ScoreModel, rows: Ints) -> tuple[ScoredGroups, ...]:
-    """The given rows by each sensitive attribute, and by several together."""
+def scored_groups(data: Dataset, model: ScoreModel, rows: Ints) -> list[ScoredGroups]:
+    """Compare the given rows by each sensitive attribute, and by several together."""
     x = data.x[rows]
     amounts = model.amounts(x)
     features, expected = features_of(data.domain, x)
@@ -139,36 +114,39 @@ def scored_groups(data: Dataset, model: ScoreModel, rows: Ints) -> tuple[ScoredG
         own = {name: features[name] for name in part}
         names = {name: expected[name] for name in part}
         rates = selection_rates(is_above, sensitive_features=own, groups=names)
-        found.append(_scored(amounts, groups_of(own, len(x), expected=names).codes, rates))
-    return tuple(found)
+        codes = groups_of(own, len(x), expected=names).codes
+        found.append(_scored(amounts, codes, rates, model.scale))
+    return found
 
 
-def _scored(amounts: Floats, codes: Ints, rates: SelectionTable) -> ScoredGroups:
+def _scored(amounts: Floats, codes: Ints, rates: SelectionRates, scale: float) -> ScoredGroups:
     values = [amounts[codes == place] for place in range(len(rates.rows))]
-    groups = tuple(
+    groups = [
         ScoredGroup(
-            row.name,
-            len(some),
-            mean(some),
-            {level: _quantile(some, level) for level in GROUP_LEVELS},
+            **asdict(row) | {"impact_ratio": _finite(row.impact_ratio)},
+            mean=_finite(mean(some)),
+            quantiles=[_level(level, _quantile(some, level)) for level in GROUP_LEVELS],
         )
         for row, some in zip(rates.rows, values, strict=True)
-    )
-    compared = [
-        some
-        for row, some in zip(rates.rows, values, strict=True)
-        if not row.is_small and len(some) > 1
     ]
+    is_compared = [
+        not row.is_small and len(some) > 1 for row, some in zip(rates.rows, values, strict=True)
+    ]
+    compared = list(compress(values, is_compared))
     left_out = tuple(
-        row.name
-        for row, some in zip(rates.rows, values, strict=True)
-        if row.is_small or len(some) <= 1
+        row.name for row, is_in in zip(rates.rows, is_compared, strict=True) if not is_in
     )
+    means = _difference(compared, lambda some, sure: mean(some, confidence=sure), left_out)
     return ScoredGroups(
-        rates,
-        groups,
-        _difference(compared, lambda some, sure: mean(some, confidence=sure), left_out),
-        {level: _difference(compared, _at(level), left_out) for level in GROUP_LEVELS},
+        attribute=rates.attribute,
+        rates=groups,
+        unknown=rates.unknown,
+        smallest=rates.smallest,
+        mean_difference=_finite(means),
+        mean_difference_sd=_finite(in_deviations(means, scale)),
+        quantile_differences=[
+            _level(level, _difference(compared, _at(level), left_out)) for level in GROUP_LEVELS
+        ],
     )
 
 
@@ -210,10 +188,10 @@ def amount_quality(data: Dataset, model: ScoreModel, rows: Ints) -> AmountQualit
     around = true - true.mean()
     total = float((around**2).sum())
     return AmountQuality(
-        len(rows),
-        1 - float((off**2).sum()) / total if total else 0.0,
-        mean(np.abs(off), lowest=0.0),
-        float(np.abs(around).mean()),
+        rows=len(rows),
+        r2=1 - float((off**2).sum()) / total if total else 0.0,
+        error=mean(np.abs(off), lowest=0.0),
+        error_of_mean=float(np.abs(around).mean()),
     )
 
 
@@ -235,7 +213,7 @@ def _reading(
 
 
 def _reader(
-    what: str, number: Callable[[ScoresDocument], EstimateDocument]
+    what: str, number: Callable[[ScoresDocument], Estimate]
 ) -> Callable[[TableMeasurements], list[Reading]]:
     def text(document: TableMeasurements) -> str:
         return f"{what} by {by(document)}"

@@ -1,14 +1,16 @@
-"""Twins beside bare counterparts: how much of what is found among the people in the data rests on
+"""Twins and bare counterparts: how many findings among the people in the data depend on
 counterparts who could not exist.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
 from fairprobe.arrays import Mask, Rows
+from fairprobe.documents.people import BothCounterparts, Counterparts, CouplingCount
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.domain import Domain
@@ -16,67 +18,57 @@ from fairprobe.schema.twins import Coupling, values_of
 from fairprobe.statistics.rates import Rate
 
 
-@dataclass(frozen=True)
-class CoupledPeople:
-    """The people in the data with a category of a coupling, and how many of them have one that goes
-    with another sensitive value: their bare counterparts all would.
-    """
-
-    coupling: Coupling
-    people: int
-    crossed: int
-
-
-@dataclass(frozen=True)
-class BothRates:
-    """People affected by bare counterparts and by twins: everybody, those with a coupled category,
-    and the others, for whom both are the same.
-    """
-
-    bare: Rate
-    bare_coupled: Rate
-    twins: Rate
-    twins_coupled: Rate
-    others: Rate
-
-
-@dataclass(frozen=True)
-class Twins:
-    """The couplings that the schema has for the sensitive attributes; the rates if there are any.
-    `in_use`: the audit's counterparts are twins. `suggested` are couplings for which the table has
-    some evidence, but too little to assume them.
-    """
-
-    in_use: bool
-    couplings: tuple[CoupledPeople, ...] = ()
-    rates: BothRates | None = None
-    suggested: tuple[Coupling, ...] = ()
-
-
 def compare_counterparts(
-    domain: Domain, model: Model, x: Rows, verdict: Verdict, *, in_use: bool
-) -> Twins:
-    """Compare both kinds of counterparts. `verdict` is the judge's about the comparable rows of `x`
-    by the kind in use, so only people with a coupled category are judged again.
+    domain: Domain,
+    model: Model,
+    x: Rows,
+    verdict: Verdict,
+    *,
+    in_use: bool,
+    suggested: Sequence[Coupling] = (),
+) -> Counterparts:
+    """Compare what bare counterparts and twins find. `verdict` is the judge's about the comparable
+    rows of `x` by the kind in use, so only people with a coupled category are judged again.
     """
+    kind: Literal["twins", "bare"] = "twins" if in_use else "bare"
+    hints = [str(coupling) for coupling in suggested]
     if not domain.active_couplings:
-        return Twins(in_use)
+        return Counterparts(kind=kind, suggested=hints)
     rows = x[domain.comparable(x)]
     couplings, is_coupled = [], np.zeros(len(rows), dtype=bool)
     for coupling in domain.active_couplings:
         has, crossed = _has(domain, coupling, rows)
         is_coupled |= has
-        couplings.append(CoupledPeople(coupling, int(has.sum()), int(crossed.sum())))
+        couplings.append(
+            CouplingCount(
+                attribute=coupling.attribute,
+                sensitive=coupling.sensitive,
+                roles=[dict(role) for role in coupling.roles],
+                source=coupling.source,
+                people=int(has.sum()),
+                crossed=int(crossed.sum()),
+            )
+        )
     other = domain.bare() if in_use else domain
     with one_thread():
         again = judge(other, model, rows[is_coupled])
     mine, its = _rate(verdict, is_coupled), _rate(again, np.ones(len(again), dtype=bool))
     others = _rate(verdict, ~is_coupled)
     twins, bare = (mine, its) if in_use else (its, mine)
-    return Twins(
-        in_use,
-        tuple(couplings),
-        BothRates(_sum(bare, others), bare, _sum(twins, others), twins, others),
+    everybody = _sum(bare, others)
+    return Counterparts(
+        kind=kind,
+        couplings=couplings,
+        suggested=hints,
+        both=BothCounterparts(
+            bare=everybody,
+            bare_coupled=bare,
+            twins=_sum(twins, others),
+            twins_coupled=twins,
+            others=others,
+            affected_coupled=bare.hits / everybody.hits if everybody.hits else None,
+            others_of_everybody=others.hits / max(everybody.samples, 1),
+        ),
     )
 
 

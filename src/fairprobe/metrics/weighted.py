@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import asdict
 
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents.fairness import WeightedNumber
 from fairprobe.judgement import Verdict
 from fairprobe.models import Model
 from fairprobe.results import Estimate
@@ -16,37 +17,27 @@ from fairprobe.statistics.groups import difference, ratios
 from fairprobe.statistics.weighted import effective, weighted_share
 
 
-@dataclass(frozen=True)
-class Weighted:
-    """One number: what it is, and of whom if it is of a group."""
-
-    what: str
-    group: str
-    unit: Literal["share", "number"]
-    value: Estimate
-
-
 def weighted(
     data: Dataset, model: Model, rows: Ints, verdict: Verdict, everybody: Mask
-) -> tuple[Weighted, ...]:
+) -> list[WeightedNumber]:
     """What the audit says, weighted; nothing without weights. `verdict` is about the people of the
     data in `everybody`; accuracy and groups are those of `rows`. Groups by one attribute each.
     """
     if data.weights is None:
-        return ()
+        return []
     domain, paired = data.domain, verdict.has_counterpart
     name = " and ".join(domain.sensitive)
     predicted, weights = model.labels(data.x[rows]), data.weights[rows]
     affected = weighted_share(verdict.is_discriminatory[paired], data.weights[everybody][paired])
     numbers = [
-        Weighted(f"people in the data affected by {name}", "", "share", affected),
-        Weighted("accuracy", "", "share", weighted_share(predicted == data.y[rows], weights)),
+        _number(f"people in the data affected by {name}", "", "share", affected),
+        _number("accuracy", "", "share", weighted_share(predicted == data.y[rows], weights)),
     ]
     positive = data.favourable
     if positive is None and len(data.classes) == 2:
         positive = 1
     if positive is None:
-        return tuple(numbers)
+        return numbers
     for attribute in domain.sensitive:
         alone = domain.with_sensitive(attribute)
         known = alone.comparable(data.x[rows])
@@ -57,19 +48,25 @@ def weighted(
             predicted[known] == positive,
             weights[known],
         )
-    return tuple(numbers)
+    return numbers
+
+
+def _number(
+    what: str, group: str, unit: Literal["share", "number"], estimate: Estimate
+) -> WeightedNumber:
+    return WeightedNumber(what=what, group=group, unit=unit, **asdict(estimate))
 
 
 def _groups(
     attribute: str, names: list[str], own: Ints, selected: Mask, weights: Floats
-) -> list[Weighted]:
+) -> list[WeightedNumber]:
     """Selection rates, impact ratios and the difference, from as many people as would be as
     certain unweighted.
     """
     there = [value for value in range(len(names)) if weights[own == value].any()]
     rates = [weighted_share(selected[own == value], weights[own == value]) for value in there]
     found = [
-        Weighted(f"selection rate by {attribute}", names[value], "share", rate)
+        _number(f"selection rate by {attribute}", names[value], "share", rate)
         for value, rate in zip(there, rates, strict=True)
     ]
     if len(there) < 2:
@@ -80,7 +77,7 @@ def _groups(
         ends = ratios(share * people, people, np.ones(len(there), dtype=bool))
         for value, one, low, high in zip(there, *ends, strict=True):
             estimate = Estimate(float(one), float(low), float(high), int((own == value).sum()))
-            found.append(Weighted(f"impact ratio by {attribute}", names[value], "number", estimate))
+            found.append(_number(f"impact ratio by {attribute}", names[value], "number", estimate))
     apart = Estimate(*difference(share * people, people), len(own))
-    found.append(Weighted(f"highest minus lowest rate by {attribute}", "", "number", apart))
+    found.append(_number(f"highest minus lowest rate by {attribute}", "", "number", apart))
     return found

@@ -7,29 +7,16 @@ sides are given the same chances: equal numbers, nobody twice, and no copies of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fairprobe.arrays import Rows
+from fairprobe.documents.people import Resemblance
 from fairprobe.people.plausible import PlausiblePeople
 
 FEWEST = 200  # people on each side; with fewer, an AUC says nothing
 MOST = 5_000
 FOLDS = 3
 TREES = 100
-
-
-@dataclass(frozen=True)
-class Resemblance:
-    """`auc` is None with fewer than `FEWEST` real people to compare with (`compared` of them).
-    Distances to the nearest record are medians, in attributes.
-    """
-
-    auc: float | None
-    compared: int
-    distance: float | None
-    distance_of_held_out: float | None
 
 
 def resemblance(
@@ -45,7 +32,7 @@ def resemblance(
     size = min(len(real), len(made), MOST)
     real, made = real[:size], made[:size]
     if size == 0:
-        return Resemblance(None, 0, None, None)
+        return Resemblance(auc=None, compared=0, distance=None, distance_of_held_out=None)
     return Resemblance(
         auc=auc_between(real, made, seed=seed) if size >= FEWEST else None,
         compared=size,

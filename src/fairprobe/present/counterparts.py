@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairprobe.documents import (
     BothCounterparts,
-    CouplingDocument,
+    CouplingCount,
     ScoresDocument,
     TableDocument,
     TableMeasurements,
@@ -75,7 +75,7 @@ def in_short(document: TableDocument) -> str:
     return f"twins: {roles}; by bare counterparts {percent(other.estimate)} of people in the data"
 
 
-def _roles(coupling: CouplingDocument) -> str:
+def _roles(coupling: CouplingCount) -> str:
     """Relationship (Husband ↔ Wife) changes along with gender."""
     words = [" ↔ ".join(dict.fromkeys(role.values())) for role in coupling.roles]
     more = [f"{count(len(words) - MOST_CATEGORIES)} more"] if len(words) > MOST_CATEGORIES else []
@@ -83,7 +83,7 @@ def _roles(coupling: CouplingDocument) -> str:
     return f"{coupling.attribute} ({shown}) with {coupling.sensitive}"
 
 
-def _coupling(coupling: CouplingDocument) -> str:
+def _coupling(coupling: CouplingCount) -> str:
     known = "declared in the schema" if coupling.source == "declared" else "found in the table"
     return (
         f"What changes along: {_roles(coupling)} ({known})."

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fairprobe.documents import DecisionDocument
+from fairprobe.documents import DecisionInfo
 from fairprobe.report.formats import listed, quoted
 
 
-def in_short(rule: DecisionDocument) -> str:
+def in_short(rule: DecisionInfo) -> str:
     """A few words to stand beside a number: decided at 0.30."""
     if rule.costs is not None:
         at = "" if rule.threshold is None else f", which is at {_number(rule.threshold)}"
@@ -19,7 +19,7 @@ def in_short(rule: DecisionDocument) -> str:
     return f"decided by {rule.by} at {listed(groups)}"
 
 
-def sentence(rule: DecisionDocument) -> str:
+def sentence(rule: DecisionInfo) -> str:
     """What the rule does."""
     if rule.costs is not None and rule.threshold is None:
         text = "Everybody gets the answer with the lowest expected cost."
@@ -31,7 +31,7 @@ def sentence(rule: DecisionDocument) -> str:
     return f"{text} The probabilities shown are the model’s own."
 
 
-def notes(rule: DecisionDocument | None, sensitive: list[str]) -> list[str]:
+def notes(rule: DecisionInfo | None, sensitive: list[str]) -> list[str]:
     """What a reader must know of the rule."""
     if rule is None:
         return []
@@ -45,7 +45,7 @@ def notes(rule: DecisionDocument | None, sensitive: list[str]) -> list[str]:
     return written
 
 
-def python(rule: DecisionDocument | None) -> list[str]:
+def python(rule: DecisionInfo | None) -> list[str]:
     """The argument of `fp.audit`."""
     if rule is None:
         return []

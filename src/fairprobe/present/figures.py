@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from fairprobe.documents import (
-    AblationDocument,
+    Ablation,
     GroupRate,
     Interpretation,
     RateDocument,
@@ -293,7 +293,7 @@ def _legend(inside: Interpretation) -> list[tuple[str, float, str, str]]:
     ]
 
 
-def _ablation(cut: AblationDocument, majority: float) -> list[Figure]:
+def _ablation(cut: Ablation, majority: float) -> list[Figure]:
     """Rate and accuracy of the network as it is, without its biased neurons, without random ones;
     if there was anything to lower.
     """

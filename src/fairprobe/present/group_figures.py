@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fairprobe.documents import (
+    IFR,
     BaseRatesDocument,
-    GroupIfr,
-    Ifr,
+    GroupIFR,
     SelectionRow,
     SelectionTable,
     TableDocument,
@@ -64,7 +64,7 @@ def tau_table(document: TableDocument) -> Table | None:
     )
 
 
-def _rate_figure(key: str, rate: Ifr, name: str, heading: str, what: str, who: str) -> Figure:
+def _rate_figure(key: str, rate: IFR, name: str, heading: str, what: str, who: str) -> Figure:
     groups = [group for group in rate.groups if group.estimate is not None]
     shown, only = groups, ""
     if len(groups) > BARS:
@@ -74,7 +74,7 @@ def _rate_figure(key: str, rate: Ifr, name: str, heading: str, what: str, who: s
             " numbers below are of all."
         )
     everybody = rate.estimate or 0
-    rows: list[tuple[str, GroupIfr]] = [(group.name, group) for group in rate.groups]
+    rows: list[tuple[str, GroupIFR]] = [(group.name, group) for group in rate.groups]
     return Figure(
         heading,
         bars(

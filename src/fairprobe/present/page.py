@@ -11,7 +11,7 @@ from typing import Any
 
 from fairprobe.catalogue import MEASURES, METHODS
 from fairprobe.documents import Score, Search, TableDocument
-from fairprobe.documents.table import TAU
+from fairprobe.documents.fairness import TAU
 from fairprobe.measures import Reading, added_readings
 from fairprobe.present import (
     certificate_sentences,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from fairprobe.documents import EstimateDocument, GroupIfr, Measured, RateDocument, RepairDocument
+from fairprobe.documents import EstimateDocument, GroupIFR, Measured, RateDocument, RepairDocument
 from fairprobe.report.formats import change, interval, level, listed, percent, plural
 
 Outcome = Literal["accepted", "refused", "undecided", "forced"]
-WithInterval = RateDocument | EstimateDocument | GroupIfr
+WithInterval = RateDocument | EstimateDocument | GroupIFR
 
 CONTROLS = {
     "blind": (
@@ -144,7 +144,7 @@ def _relative(was: RateDocument, now: RateDocument) -> str:
     return f"{share}, which may be chance: the intervals overlap"
 
 
-def share(measure: GroupIfr) -> str:
+def share(measure: GroupIFR) -> str:
     """A rate, or that it is not defined."""
     return "not defined" if measure.estimate is None else percent(measure.estimate)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairprobe.documents import ScoresDocument
-from fairprobe.documents.scores import ChangeDocument, Level, ScoredGroupsDocument
+from fairprobe.documents.scores import Change, Level, ScoredGroups
 from fairprobe.report.formats import (
     amount,
     count,
@@ -98,7 +98,7 @@ def verdict(document: ScoresDocument) -> str:
     )
 
 
-def _deviations(found: ChangeDocument) -> str:
+def _deviations(found: Change) -> str:
     if found.deviations.estimate is None:
         return ""
     return f", {decimal(found.deviations.estimate)} standard deviations of all answers"
@@ -166,7 +166,7 @@ def at(found: Level) -> str:
     return f"{amount(found.estimate)} ({low} to {high})"
 
 
-def difference(found: ScoredGroupsDocument) -> str:
+def difference(found: ScoredGroups) -> str:
     """How far the groups' mean scores lie apart."""
     if found.mean_difference.estimate is None:
         return "Fewer than two groups are large enough to compare their means."

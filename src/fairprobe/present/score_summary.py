@@ -9,7 +9,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from fairprobe.documents import ScoresDocument
-from fairprobe.documents.scores import ChangeDocument, ScoredGroupsDocument
+from fairprobe.documents.scores import Change, ScoredGroups
 from fairprobe.present import counterparts, pair_sentences, score_repair
 from fairprobe.present import score_sentences as say
 from fairprobe.present.score_python import python
@@ -95,7 +95,7 @@ def _plausible(document: ScoresDocument) -> dict[str, str]:
     }
 
 
-def change_table(found: ChangeDocument) -> Table:
+def change_table(found: Change) -> Table:
     """The change of the answer: amounts, and relative to the person's own answer."""
     rows: list[list[Cell | str]] = [["mean", measure_cell(found.mean, amount), "–"]]
     for mine, own in zip(found.quantiles, found.relative, strict=True):
@@ -105,7 +105,7 @@ def change_table(found: ChangeDocument) -> Table:
     return Table(("", "change of the answer", "relative to the answer"), rows)
 
 
-def groups_table(found: ScoredGroupsDocument, *, most: int | None = None) -> Table:
+def groups_table(found: ScoredGroups, *, most: int | None = None) -> Table:
     """How groups are scored."""
     rows: list[list[Cell | str]] = [
         [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fairprobe.documents import PairDocument, ResemblanceDocument, Search, TableDocument
+from fairprobe.documents import PairDocument, Resemblance, Search, TableDocument
 from fairprobe.measures import FRAGILE
 from fairprobe.present import chat_sentences, counterparts
 from fairprobe.report.formats import (
@@ -93,7 +93,7 @@ def is_no_better(document: TableDocument) -> bool:
 def is_fragile(document: TableDocument) -> bool:
     """Whether more than a few answers change within rounding, which is never counted."""
     ties = document.people.ties
-    return ties is not None and ties.estimate > FRAGILE and not document.model.constant
+    return ties.estimate > FRAGILE and not document.model.constant
 
 
 def headline(document: TableDocument) -> str:
@@ -130,7 +130,7 @@ def _warnings(document: TableDocument) -> list[str]:
     why = "the leading answers are equal up to rounding"
     if document.chat is not None:
         why = "the model's answers to the same question differ, or it gives none"
-    if is_fragile(document) and ties is not None:
+    if is_fragile(document):
         written.append(
             f"Read this first: for {percent(ties.estimate)} of the people in the data the answer"
             f" changes with {sensitive(document)}, but {why}. Such ties are never counted as"
@@ -229,7 +229,7 @@ def plausible(document: TableDocument) -> str:
     )
 
 
-def resemblance(alike: ResemblanceDocument, whom: str) -> str:
+def resemblance(alike: Resemblance, whom: str) -> str:
     """How well made-up people resemble real ones."""
     if alike.distance is None or alike.distance_of_held_out is None:
         return "There are no held-out people to compare them with."

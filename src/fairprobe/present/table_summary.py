@@ -7,8 +7,8 @@ from rich.panel import Panel
 from rich.text import Text
 
 from fairprobe.documents import (
+    IFR,
     GroupFairness,
-    Ifr,
     PairDocument,
     RepairDocument,
     TableDocument,
@@ -203,7 +203,7 @@ def _inside(document: TableDocument) -> dict[str, str]:
     }
 
 
-def _of_pairs(rate: Ifr) -> str:
+def _of_pairs(rate: IFR) -> str:
     if rate.estimate is None:
         return "is not defined: there are no pairs"
     return f"= {with_interval(rate)}, {count(rate.pairs)} pairs"

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Ints
+from fairprobe.documents.scores import AmountQuality, Change
 from fairprobe.interpret import NeuronBias, neuron_bias
 from fairprobe.metrics import IFR, Estimate, Rate, dm_rs
 from fairprobe.metrics.people import affected_rate
-from fairprobe.metrics.scores import AmountQuality, Change
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.repairs.panel import OnStage, Panel
 from fairprobe.search import Budget, choose_seeds, search

@@ -19,10 +19,10 @@ import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents.table import TAU
+from fairprobe.documents.fairness import TAU
 from fairprobe.errors import DataError
 from fairprobe.judgement import judge
-from fairprobe.metrics import IFR, Estimate, Rate, dm_rs, fairness, individual_fairness
+from fairprobe.metrics import IFR, Estimate, Rate, as_estimate, dm_rs, fairness, individual_fairness
 from fairprobe.metrics.individual import Over, Pairs, check_pairs, check_taus
 from fairprobe.metrics.scores import amount_quality, change_of
 from fairprobe.models import Model, ScoreModel, Tolerance, TorchModel, one_thread
@@ -67,16 +67,17 @@ class Classes:
     def measure(self, data: Dataset, seed: int, model: Model, rows: Ints) -> dict[str, Any]:
         """Measure on people held out, by the names of `Measured`."""
         people = fairness(data, model, rows, tau=self.tau, single=self._single(seed))
-        nothing = Estimate(None, None, None, people.rows)
+        group, scores = people.group, people.quality.scores
+        whole = None if group is None else group.tables[-1]
         return {
-            "accuracy": people.accuracy,
-            "f1": people.scores["f1"],
-            "mcc": people.scores["mcc"],
-            "selected": people.selected or Rate.of(0, 0),
+            "accuracy": people.quality.accuracy,
+            "f1": as_estimate(scores["f1"]),
+            "mcc": as_estimate(scores["mcc"]),
+            "selected": Rate.of(0, 0) if group is None else group.selected,
             "ifr_b": people.individual.b,
             "ifr_p": people.individual.p,
-            "dp": people.groups[-1].dp if people.groups else nothing,
-            "eo": people.groups[-1].eo if people.groups else (),
+            "dp": whole.dp if whole else Estimate(None, None, None, people.rows),
+            "eo": tuple(map(as_estimate, whole.eo)) if whole else (),
         }
 
     def measure_point(self, data: Dataset, seed: int, model: Model, rows: Ints) -> dict[str, Any]:

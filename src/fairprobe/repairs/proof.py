@@ -25,7 +25,7 @@ import numpy as np
 
 from fairprobe.arrays import Ints, Mask
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents.table import TAU
+from fairprobe.documents.fairness import TAU
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import judge
 from fairprobe.metrics import Rate
