@@ -97,16 +97,27 @@ def _number(number: Number) -> str:
 
 def _pair(pair: Pair) -> Iterator[str]:
     yield f"**{escaped(pair.title)}**"
-    yield bullets(escaped(_side(side)) for side in (pair.left, pair.right))
+    yield bullets(_side(side) for side in (pair.left, pair.right))
     shared = ", ".join(f"{name} {value}" for name, value in pair.shared.items())
     if shared:
         yield f"Equal in both: {escaped(shared)}."
 
 
 def _side(side: Side) -> str:
-    changed = ", ".join(f"{name} {value}" for name, value in side.changed.items())
+    changed = escaped(", ".join(f"{name} {value}" for name, value in side.changed.items()))
+    if side.passage is not None:
+        changed = "".join(
+            f"**{escaped(text)}**" if is_marked else _inside(text)
+            for text, is_marked in side.passage.parts
+        )
     detail = f" ({side.detail})" if side.detail else ""
-    return f"{side.title}: {changed} → {side.answer}{detail}"
+    return f"{escaped(side.title)}: {changed} → {escaped(side.answer + detail)}"
+
+
+def _inside(text: str) -> str:
+    """Write a piece of a line, with the spaces at its ends."""
+    before, after = (" " if end.isspace() else "" for end in (text[:1], text[-1:]))
+    return f"{before}{escaped(text, in_cell=True)}{after}"
 
 
 def _table(data: Table, longest: int = MAX_NAME) -> str:

@@ -299,8 +299,27 @@ class Pictures:
 
 
 @dataclass(frozen=True)
+class Marked:
+    """A text with some spans marked."""
+
+    text: str
+    spans: Sequence[tuple[int, int]]
+
+    @property
+    def parts(self) -> list[tuple[str, bool]]:
+        """The text in pieces, and whether each is marked."""
+        parts, last = [], 0
+        for start, end in self.spans:
+            parts += [(self.text[last:start], False), (self.text[start:end], True)]
+            last = end
+        return [
+            (text, is_marked) for text, is_marked in (*parts, (self.text[last:], False)) if text
+        ]
+
+
+@dataclass(frozen=True)
 class Side:
-    """A person of a pair: what differs, and the model's prediction."""
+    """A person or a text of a pair: what differs, and the model's prediction."""
 
     title: str
     changed: Mapping[str, str]
@@ -309,6 +328,7 @@ class Side:
     is_favored: bool = False
     badge: str = ""
     picture: Picture | None = None
+    passage: Marked | None = None
 
 
 @dataclass(frozen=True)
