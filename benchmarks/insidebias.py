@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from torch import nn
 
-from fairprobe.datasets.cache import FAIRFACE, placed
 from fairprobe.interpret.excitement import Excitement, excitement
 from fairprobe.interpret.insidebias import compare
+from papers.data.fetching import FAIRFACE, placed
 from papers.insidebias_faces import (
     GROUPS,
     NETWORKS,

@@ -10,9 +10,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from fairprobe.datasets.cache import placed
 from fairprobe.errors import SettingError, StorageError
 from papers import paper
+from papers.data.fetching import placed
 from papers.document import (
     Center,
     ExperimentDocument,

@@ -20,7 +20,6 @@ from scipy.stats import mannwhitneyu
 from torch import nn
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.datasets.cache import DIVEFACE, FAIRFACE
 from fairprobe.datasets.image_sets import ImageSet, open_images
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.documents import Count, Share
@@ -32,6 +31,7 @@ from fairprobe.networks.vision import resnet, vgg
 from fairprobe.networks.vision_training import AT_ONCE, ON_IMAGES, train_on_images
 from papers import paper
 from papers.base import Plan, faces_in, require_paths
+from papers.data.fetching import DIVEFACE, FAIRFACE
 from papers.document import Figure, Measure
 from papers.insidebias import (
     FEWEST,

@@ -20,7 +20,6 @@ import numpy as np
 from fairprobe.arrays import Ints
 from fairprobe.audits.image_settings import ImageAuditSettings, search_settings
 from fairprobe.audits.images import ImageAudit, audit_images
-from fairprobe.datasets.cache import FACES_AND_OTHERS
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import Document
 from fairprobe.documents.images import Found, OtherChanged
@@ -30,6 +29,7 @@ from fairprobe.images.models import DetectorSource
 from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
 from papers import paper
 from papers.base import Experiment, Plan, faces_in, require_paths
+from papers.data.fetching import FACES_AND_OTHERS
 from papers.document import Measure
 from papers.jobs import Inputs, Job, Outcome, Plain
 from papers.tables import Cell

@@ -22,16 +22,14 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Mask, Rows
-from fairprobe.datasets.adult import ADULT, SPOUSES, TRAINING_ROWS
 from fairprobe.datasets.base import Dataset
-from fairprobe.datasets.compas import COMPAS, screened
-from fairprobe.datasets.german import german
-from fairprobe.datasets.registry import read_packaged
+from fairprobe.datasets.packaged import ADULT, COMPAS, SPOUSES, german, read_packaged, screened
 from fairprobe.errors import SettingError, suggest
 from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 
+TRAINING_ROWS = 32_561  # the first rows of Adult are the official training set
 AGES = (18, 25, 30, 35, 40, 45, 50, 55, 60, 65)  # the starts of Adult's buckets but the first
 # German Credit: the last age of each band
 BANDS = {"19-25": 25, "26-35": 35, "36-45": 45, "46-55": 55, "56-75": 75}

@@ -34,10 +34,11 @@ from zipfile import BadZipFile, ZipFile
 import pandas as pd
 
 from fairprobe.datasets.base import Card, Dataset
-from fairprobe.datasets.cache import Package, cache_folder, workplace
+from fairprobe.datasets.cache import cache_folder
 from fairprobe.errors import DataError, StorageError
 from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
+from papers.data.fetching import Package, workplace
 from papers.data.meps_codebook import INAPPLICABLE, NOT_ASCERTAINED, VARIABLES, Variable
 
 TERMS = """\

@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fairprobe.arrays import Ints
-from fairprobe.datasets.cache import Package, cache_folder, workplace
+from fairprobe.datasets.cache import cache_folder
 from fairprobe.errors import DAMAGED, DataError, SettingError, StorageError
+from papers.data.fetching import Package, workplace
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 

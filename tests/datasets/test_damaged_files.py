@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairprobe.datasets import open_table
-from fairprobe.datasets.image_layouts import npz
+from fairprobe.datasets import npz, open_table
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.errors import FairprobeError
 from fairprobe.schema.domain_file import read_domain
@@ -77,7 +76,7 @@ def test_an_npz_with_a_damaged_array_is_refused(tmp_path: Path, what: str) -> No
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("images.npy", HEADERS[what])
     with pytest.raises(FairprobeError):
-        npz.read(path)
+        npz.read(path, np.random.default_rng(0))
 
 
 def test_an_npz_with_any_byte_damaged_is_read_or_refused(tmp_path: Path) -> None:
@@ -90,7 +89,7 @@ def test_an_npz_with_any_byte_damaged_is_read_or_refused(tmp_path: Path) -> None
         broken[place] ^= int(rng.integers(1, 256))
         path.write_bytes(broken)
         try:
-            npz.read(path)
+            npz.read(path, np.random.default_rng(0))
         except FairprobeError as error:
             assert str(error)  # noqa: PT017
 
@@ -106,7 +105,7 @@ def test_an_npz_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) -> N
         patch.setattr(npz, "MOST_BYTES", 2**30)
         patch.setattr("fairprobe.storage.UNPACKED", 2**40)
         with pytest.raises(FairprobeError, match="unpacks to"):
-            npz.read(path)
+            npz.read(path, np.random.default_rng(0))
 
 
 def test_an_npz_that_unpacks_to_far_more_than_its_size_is_refused(
@@ -114,10 +113,10 @@ def test_an_npz_that_unpacks_to_far_more_than_its_size_is_refused(
 ) -> None:
     path = tmp_path / "bomb.npz"
     np.savez_compressed(path, images=np.zeros((9_000, 8, 8, 3), np.uint8))
-    assert len(npz.read(path).images) == 9_000
+    assert len(npz.read(path, np.random.default_rng(0)).images) == 9_000
     monkeypatch.setattr("fairprobe.storage.UNPACKED", 2**20)
     with pytest.raises(FairprobeError, match="would unpack to"):
-        npz.read(path)
+        npz.read(path, np.random.default_rng(0))
 
 
 def test_a_table_in_gzip_that_unpacks_to_far_more_than_its_size_is_refused(

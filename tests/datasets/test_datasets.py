@@ -22,16 +22,15 @@ from fairprobe.datasets import (
     find,
     load,
     names,
+    packaged,
     read_packaged,
-    registry,
     rows_from_frame,
 )
-from fairprobe.datasets.adult import TRAINING_ROWS
-from fairprobe.datasets.compas import RACES
+from fairprobe.datasets.packaged import RACES
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
-from papers.data.iifr import load_iifr
+from papers.data.iifr import TRAINING_ROWS, load_iifr
 
 # name, options -> (rows, attributes, columns a network sees, label counts, rows outside the domain)
 EXPECTED = {
@@ -227,8 +226,8 @@ SOURCES = {"adult": "adult", "german": "german", "bank": "bank_additional_full",
 @pytest.mark.parametrize("name", SOURCES)
 def test_packaged_values_are_the_sources(name: str, assets: Path) -> None:
     source = pd.read_csv(assets / f"{SOURCES[name]}.csv.gz", dtype=str, keep_default_na=False)
-    packaged = pd.read_csv(str(registry.packaged_file(name)), dtype=str, keep_default_na=False)
-    pd.testing.assert_frame_equal(packaged, source[list(packaged.columns)])
+    published = pd.read_csv(str(packaged.packaged_file(name)), dtype=str, keep_default_na=False)
+    pd.testing.assert_frame_equal(published, source[list(published.columns)])
 
 
 def test_compas_file_identifies_nobody() -> None:
@@ -257,12 +256,12 @@ def test_an_unknown_packaged_table() -> None:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_packaged_bytes_carry_no_time(name: str) -> None:
-    content = registry.packaged_file(name).read_bytes()
+    content = packaged.packaged_file(name).read_bytes()
     assert content[4:8] == b"\0\0\0\0"
 
 
 def broken(kind: str, folder: Path) -> Path:
-    content = registry.packaged_file("german").read_bytes()
+    content = packaged.packaged_file("german").read_bytes()
     file = folder / "german.csv.gz"
     match kind:
         case "cut short":
@@ -290,7 +289,7 @@ def test_a_broken_file_is_named_with_what_to_do(
     kind: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = broken(kind, tmp_path)
-    monkeypatch.setattr(registry, "packaged_file", lambda _: file)
+    monkeypatch.setattr(packaged, "packaged_file", lambda _: file)
     with pytest.raises(StorageError, match="Reinstall fairprobe") as caught:
         datasets.german()
     assert wrong in str(caught.value)
@@ -314,7 +313,7 @@ def test_the_catalogue_lists_all_data_sets() -> None:
 
 
 def test_a_data_set_is_registered_by_its_own_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
+    monkeypatch.setattr(packaged, "REGISTRY", dict(packaged.REGISTRY))
     card = Card("Toy", "Two people.", "made up", "none", "")
     toy = Entry(name="toy", card=card, rows=2, attributes=1, protected=("sex",), sha256="")
 

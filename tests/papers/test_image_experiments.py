@@ -13,13 +13,13 @@ import pytest
 from PIL import Image
 
 from fairprobe.audits.images import ImageAudit, audit_images
-from fairprobe.datasets.cache import FACES_AND_OTHERS, FAIRFACE, placed
-from fairprobe.datasets.image_layouts.fairface import RACES
+from fairprobe.datasets.image_layouts import RACES
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import decode, to_dict
 from fairprobe.errors import DataError, SettingError, StorageError
 from papers import catalogue, insidebias, insidebias_faces, neuronfair_images, paper
 from papers.base import Experiment, Plan, Scale
+from papers.data.fetching import FACES_AND_OTHERS, FAIRFACE, placed
 from papers.document import ExperimentDocument
 from papers.insidebias import ColoredMNIST, Samples
 from papers.insidebias_faces import (

@@ -7,15 +7,21 @@ its labels. `write_domain` and `read_domain` keep a schema in a file.
 
 from __future__ import annotations
 
-# Importing a data set's function adds it to the catalogue.
-from fairprobe.datasets.adult import adult as adult
-from fairprobe.datasets.bank import bank as bank
 from fairprobe.datasets.base import Card, Dataset, Split
-from fairprobe.datasets.compas import compas as compas
 from fairprobe.datasets.files import read_table
-from fairprobe.datasets.german import german as german
 from fairprobe.datasets.own import dataset_of, open_table, write_domain
-from fairprobe.datasets.registry import Entry, catalogue, find, load, names, read_packaged
+from fairprobe.datasets.packaged import (
+    Entry,
+    adult,
+    bank,
+    catalogue,
+    compas,
+    find,
+    german,
+    load,
+    names,
+    read_packaged,
+)
 from fairprobe.schema.coding import Coding, domain_of, rows_from_frame
 from fairprobe.schema.domain_file import Declared, read_domain
 
@@ -26,10 +32,14 @@ __all__ = [
     "Declared",
     "Entry",
     "Split",
+    "adult",
+    "bank",
     "catalogue",
+    "compas",
     "dataset_of",
     "domain_of",
     "find",
+    "german",
     "load",
     "names",
     "open_table",
@@ -39,4 +49,3 @@ __all__ = [
     "rows_from_frame",
     "write_domain",
 ]
-__all__ += names()

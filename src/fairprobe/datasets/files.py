@@ -15,6 +15,7 @@ dates, a column of numbers with a few words among them.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -28,9 +29,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from fairprobe.arrays import Ints
-from fairprobe.datasets.parquet import arrow_of_parquet, categories_of, is_parquet
 from fairprobe.datasets.text import GAPS, TextFile
 from fairprobe.errors import DataError, SettingError, StorageError, suggest
 from fairprobe.storage import check_regular
@@ -42,6 +43,8 @@ Source: TypeAlias = "Path | str | pd.DataFrame | polars.DataFrame"
 
 MOST_NAMED = 10  # columns that cannot be used and are named with the reason
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T]\d.*)?")
+PARQUET, PARQUET_SUFFIXES = b"PAR1", (".parquet", ".pq")
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas stores row numbers
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 
@@ -116,7 +119,7 @@ def _read(
             f" {type(source).__name__}."
         )
     table = source.to_arrow()
-    categories = categories_of(table.schema)
+    categories = _categories_of(table.schema)
     keep = kept(table.schema.names, drop, what="The table")
     columns = _usable(
         keep,
@@ -151,10 +154,10 @@ def _read_file(
         )
     check_regular(path)
     try:
-        packed = is_parquet(path)
+        packed = _is_parquet(path)
         categories: frozenset[str] = frozenset()
         if packed:
-            table, categories, sha256 = arrow_of_parquet(
+            table, categories, sha256 = _arrow_of_parquet(
                 path, lambda names: kept(names, drop, what=str(path))
             )
         else:
@@ -217,6 +220,47 @@ def _gap_words(table: Any, frame: pd.DataFrame) -> dict[str, str]:
             if len(cells) == 1 and isinstance(cells[0], str):
                 found[str(name)] = cells[0]
     return found
+
+
+# -- Parquet --------------------------------------------------------------------------------------
+
+
+def _is_parquet(path: Path) -> bool:
+    """Return True for a Parquet file, by its name or its first bytes."""
+    with path.open("rb") as file:
+        return file.read(len(PARQUET)) == PARQUET or path.suffix.lower() in PARQUET_SUFFIXES
+
+
+def _arrow_of_parquet(
+    path: Path, choose: Callable[[Sequence[str]], list[str]]
+) -> tuple[Any, frozenset[str], str]:
+    """Read the chosen columns; return the Arrow table, its categories, and the file's SHA-256."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        schema = pq.ParquetFile(path).schema_arrow
+        chosen = choose([name for name in schema.names if not PANDAS_INDEX.fullmatch(name)])
+        words = [
+            entry.name
+            for entry in schema
+            if pa.types.is_string(entry.type) or pa.types.is_large_string(entry.type)
+        ]
+        table = pq.ParquetFile(path, read_dictionary=words).read(
+            columns=chosen, use_pandas_metadata=False
+        )
+        table.validate(full=True)  # a damaged file may name words that it does not have
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise DataError(
+            f"{path} is not a complete Parquet file ({reason}). Write it again, or check that it"
+            " was copied completely."
+        ) from error
+    return table, _categories_of(schema), digest
+
+
+def _categories_of(schema: Any) -> frozenset[str]:
+    """Name the dictionary columns of an Arrow table: the categories of pandas and polars."""
+    return frozenset(entry.name for entry in schema if pa.types.is_dictionary(entry.type))
 
 
 # -- columns of Arrow ------------------------------------------------------------------------------

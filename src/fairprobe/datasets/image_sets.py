@@ -7,23 +7,22 @@ Pictures that cannot be used are left out and named in messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from fairprobe.arrays import Ints, Mask
+from fairprobe.datasets import npz
 from fairprobe.datasets.image_layouts import (
-    celeba,
-    diveface,
-    fairface,
-    imagenet,
-    lfw,
-    npz,
-    utkface,
+    LAYOUTS,
+    ImageAttribute,
+    ImageSet,
+    Listing,
+    class_folders,
+    drawn_test_part,
+    with_labels,
 )
-from fairprobe.datasets.image_layouts.base import ImageAttribute, Listing, with_labels
-from fairprobe.datasets.image_layouts.npz import FACE_CLASSES
+from fairprobe.datasets.npz import FACE_CLASSES
 from fairprobe.datasets.pictures import (
     MOST_BYTES,
     Bytes,
@@ -35,66 +34,7 @@ from fairprobe.errors import DataError, SettingError, StorageError
 
 __all__ = ["FACE_CLASSES", "ImageAttribute", "ImageSet", "open_images"]
 
-LAYOUTS = (
-    celeba,
-    diveface,
-    fairface,
-    lfw,
-    utkface,
-)  # UTKFace last: it checks the names of all pictures
-TEST_SHARE = 5  # one picture in so many is held out if there is no test part
 SMALLEST, LARGEST = 8, 1024  # pixels
-
-
-@dataclass(frozen=True)
-class ImageSet:
-    """Pictures (N, 3, height, width) in bytes, their classes, and attributes of the people in them.
-
-    `held_out` is the collection's own test part, or one drawn by the seed. `messages` say what was
-    changed or left out, `attribute_messages` the same for each attribute. `identities` number the
-    people in the pictures (−1 for unknown), if the collection says who they are. `other_sizes`
-    faces were left out because most have another size.
-    """
-
-    name: str
-    images: Bytes
-    y: Ints
-    classes: tuple[str, ...]
-    attributes: dict[str, ImageAttribute]
-    held_out: Mask
-    messages: tuple[str, ...] = ()
-    attribute_messages: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    identities: Ints | None = None
-    other_sizes: int = 0
-
-    def __post_init__(self) -> None:
-        if self.images.dtype != np.uint8 or self.images.ndim != 4 or self.images.shape[1] != 3:
-            raise DataError(
-                f"The pictures of '{self.name}' must be bytes (number, 3, height, width); got"
-                f" {self.images.dtype} {self.images.shape}."
-            )
-        counts = {"y": len(self.y), "held_out": len(self.held_out)} | {
-            name: len(one.codes) for name, one in self.attributes.items()
-        }
-        for name, count in counts.items():
-            if count != len(self.images):
-                raise DataError(
-                    f"'{self.name}' has {len(self.images):,} pictures, but `{name}` has {count:,}."
-                )
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def take(self, rows: Ints | Mask) -> ImageSet:
-        """Only these pictures."""
-        return replace(
-            self,
-            images=self.images[rows],
-            y=self.y[rows],
-            attributes={name: one.take(rows) for name, one in self.attributes.items()},
-            held_out=self.held_out[rows],
-            identities=None if self.identities is None else self.identities[rows],
-        )
 
 
 def open_images(
@@ -151,7 +91,7 @@ def _folder(
     rng: np.random.Generator,
     labels: Path | str | None,
 ) -> ImageSet:
-    listing = next(filter(None, (layout.listing(root) for layout in LAYOUTS)), None)
+    listing = next(filter(None, (layout(root) for layout in LAYOUTS)), None)
     if listing is None:
         raise DataError(
             f"{root} has an unsupported layout. Supported are CelebA (list_attr_celeba.txt),"
@@ -167,7 +107,7 @@ def _folder(
 def _others(
     root: Path, size: int | None, limit: int | None, faces: ImageSet, rng: np.random.Generator
 ) -> ImageSet:
-    listing = imagenet.listing(root)
+    listing = class_folders(root)
     if listing is None:
         raise DataError(
             f"There are no pictures in {root}. Expected class folders with pictures without a face."
@@ -222,7 +162,9 @@ def _read(
         classes=FACE_CLASSES,
         attributes=part.attributes,
         held_out=(
-            part.held_out if part.held_out is not None else _drawn(len(rows), part.people, rng)
+            part.held_out
+            if part.held_out is not None
+            else drawn_test_part(len(rows), part.people, rng)
         ),
         messages=(*listing.messages, *log.messages(read.size)),
         identities=part.people,
@@ -231,21 +173,7 @@ def _read(
 
 
 def _file(path: Path, size: int | None, limit: int | None, rng: np.random.Generator) -> ImageSet:
-    stored = npz.read(path)
-    held_out = stored.held_out
-    if held_out is None:
-        held_out = _drawn(len(stored.y), stored.identities, rng)
-    whole = ImageSet(
-        path.stem,
-        stored.images,
-        stored.y,
-        stored.classes,
-        stored.attributes,
-        held_out,
-        stored.messages,
-        stored.ignored,
-        stored.identities,
-    )
+    whole = npz.read(path, rng)
     if limit is not None and limit < len(whole):
         present = np.unique(whole.y)
         most = max(1, limit // len(present))
@@ -267,13 +195,6 @@ def _resized(images: Bytes, size: int) -> Bytes:
         for image in images
     ]
     return np.ascontiguousarray(np.stack(squares).transpose(0, 3, 1, 2))
-
-
-def _drawn(count: int, people: Ints | None, rng: np.random.Generator) -> Mask:
-    """One picture in five, or all pictures of one person in five."""
-    owner = np.arange(count) if people is None else people
-    names = np.unique(owner)
-    return np.isin(owner, rng.permutation(names)[: len(names) // TEST_SHARE])
 
 
 # -- joining ---------------------------------------------------------------------------------------

@@ -8,10 +8,11 @@ sensitive attribute is found in the rows (`schema/mining.py`).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,7 @@ from pandas.api.types import is_bool_dtype, is_float_dtype, is_numeric_dtype
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.files import Read, Source, read, refuse
-from fairprobe.datasets.target import TargetKind, amounts_of, target_of
-from fairprobe.errors import DataError, SettingError, suggest
+from fairprobe.errors import DataError, GuessWarning, SettingError, suggest
 from fairprobe.escapes import printable
 from fairprobe.schema import domain_file
 from fairprobe.schema.coding import Coding, Columns, Table
@@ -31,6 +31,8 @@ from fairprobe.schema.domain_file import Declared, read_domain
 from fairprobe.schema.ids import looks_like_id
 from fairprobe.schema.mining import with_mined
 
+TargetKind: TypeAlias = Literal["auto", "classes", "amount"]
+CODES = 20  # values in a row that may be numbers of classes
 SHOWN = 20  # columns in a note
 MOST_CLASSES = 100
 NO_CLASS: Ints = np.empty(0, dtype=np.int64)  # of amounts
@@ -69,8 +71,8 @@ def open_table(
 
     known = table.frame[label].notna().to_numpy()
     frame = table.frame if known.all() else table.frame[known].reset_index(drop=True)
-    kind, guessed = target_of(frame[label], target)
-    amounts = amounts_of(frame[label]) if kind == "amount" else None
+    kind, guessed = _target_of(frame[label], target)
+    amounts = _amounts_of(frame[label]) if kind == "amount" else None
     y, classes = _classes(frame[label]) if amounts is None else (NO_CLASS, ())
     counted = None if weights is None else _weights_of(frame, weights, label, groups)
     people = frame.drop(columns=[label] if weights is None else [label, weights])
@@ -278,6 +280,61 @@ def _classes(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
     return rank[places], tuple(names[place] for place in order)
+
+
+# -- the label ------------------------------------------------------------------------------------
+
+
+def _target_of(
+    column: pd.Series[Any], wanted: TargetKind
+) -> tuple[Literal["classes", "amount"], list[str]]:
+    """Decide what the label column is; return it, and a note if that was guessed.
+
+    Words and two values are classes. Numbers with fractions, or with more values than there can be
+    classes, are amounts. In between it is a guess, which is reported: codes in a row (1, 2, 3, …)
+    are taken for classes, other numbers (500, 1000, 2500) for amounts.
+    """
+    if wanted not in ("auto", "classes", "amount"):
+        raise SettingError(f"The target is classes, amount or auto; got '{wanted}'.")
+    if wanted != "auto":
+        return wanted, []
+    words = not is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype)
+    if words or len(column) == 0:
+        return "classes", []
+    values = np.unique(column.to_numpy(dtype=np.float64))
+    if len(values) <= 2:
+        return "classes", []
+    in_a_row = bool((np.diff(values) == 1).all()) and values[0] in (0, 1)
+    if in_a_row and len(values) <= CODES:
+        note = (
+            f"the label '{column.name}' holds the numbers {values[0]:g} to {values[-1]:g}, which"
+            " are audited as classes; if they are amounts or scores, use --target amount"
+        )
+        _warn(note)
+        return "classes", [note]
+    note = (
+        f"the label '{column.name}' holds {len(values):,} different numbers ({values[0]:g} to"
+        f" {values[-1]:g}), which are audited as amounts; if they are classes, use --target classes"
+    )
+    _warn(note)
+    return "amount", [note]
+
+
+def _amounts_of(column: pd.Series[Any]) -> Floats:
+    """Return the label as numbers (N,)."""
+    if len(column) == 0:
+        raise DataError(f"No row has a label: the column '{column.name}' is empty.")
+    try:
+        return np.asarray(column.to_numpy(), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"The label '{column.name}' holds words ({error}); an amount must be a number. Audit it"
+            " as classes (--target classes), or name another column."
+        ) from error
+
+
+def _warn(note: str) -> None:
+    warnings.warn(f"{note[:1].upper()}{note[1:]}.", GuessWarning, stacklevel=4)
 
 
 # -- the domain ------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ unknown. Nothing is unpickled.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile, is_zipfile
@@ -20,7 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from fairprobe.arrays import Ints, Mask
-from fairprobe.datasets.image_layouts.base import ImageAttribute, coded, own_test_part
+from fairprobe.datasets.image_layouts import (
+    ImageAttribute,
+    ImageSet,
+    coded,
+    drawn_test_part,
+    own_test_part,
+)
 from fairprobe.datasets.pictures import (
     MOST_BYTES,
     Bytes,
@@ -41,24 +46,9 @@ UNKNOWN_BYTE = 255
 FACE_CLASSES = ("not a face", "face")
 
 
-@dataclass(frozen=True)
-class Stored:
-    """The content of a file, with pictures (N, 3, height, width)."""
-
-    images: Bytes
-    y: Ints
-    classes: tuple[str, ...]
-    attributes: dict[str, ImageAttribute]
-    held_out: Mask | None
-    messages: tuple[str, ...]
-    ignored: dict[str, tuple[str, ...]]
-    """Why an array is not an attribute, by its name."""
-    identities: Ints | None = None
-
-
-def read(path: Path) -> Stored:
-    """The file's pictures and their attributes; an array that does not fit is an error that names
-    it.
+def read(path: Path, rng: np.random.Generator) -> ImageSet:
+    """Read the file's pictures and their attributes; raise DataError for an array that does not
+    fit. Without a test part, one is drawn.
     """
     arrays = _arrays(path)
     log = MessageLog(path.parent)
@@ -76,17 +66,18 @@ def read(path: Path) -> Stored:
         else:
             attributes[name] = found.take(usable)
     held_out = None if split is None else own_test_part(split[usable] != 0)
-    size = f"{images.shape[3]} × {images.shape[2]}"
     identities = _identities(arrays, count, path)
-    return Stored(
-        images,
-        y[usable],
-        classes,
-        attributes,
-        held_out,
-        log.messages(size),
-        ignored,
-        None if identities is None else identities[usable],
+    people = None if identities is None else identities[usable]
+    return ImageSet(
+        name=path.stem,
+        images=images,
+        y=y[usable],
+        classes=classes,
+        attributes=attributes,
+        held_out=drawn_test_part(len(images), people, rng) if held_out is None else held_out,
+        messages=log.messages(f"{images.shape[3]} × {images.shape[2]}"),
+        attribute_messages=ignored,
+        identities=people,
     )
 
 
