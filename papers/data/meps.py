@@ -25,10 +25,14 @@ Preparing follows AIF360's definition of panel 21, as the papers do:
 
 from __future__ import annotations
 
+import csv
 import os
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 import pandas as pd
@@ -36,10 +40,10 @@ import pandas as pd
 from fairprobe.datasets.base import Card, Dataset
 from fairprobe.datasets.cache import cache_folder
 from fairprobe.errors import DataError, StorageError
+from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.coding import rows_from_frame
 from fairprobe.schema.domain import Domain
 from papers.data.fetching import Package, workplace
-from papers.data.meps_codebook import INAPPLICABLE, NOT_ASCERTAINED, VARIABLES, Variable
 
 TERMS = """\
 The Medical Expenditure Panel Survey is published by the Agency for Healthcare Research and Quality
@@ -57,6 +61,46 @@ The agreement itself is part of the documentation of file HC-192 on AHRQ's MEPS 
 what binds.
 """
 
+INAPPLICABLE = -1  # the question does not apply: a child and smoking, a man and pregnancy
+NOT_ASCERTAINED = -9
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable of the survey: its name in HC-192, the attribute it becomes, and its codes in
+    words, in AHRQ's order.
+    """
+
+    raw: str
+    attribute: Attribute
+    words: dict[int, str]
+
+    @property
+    def column(self) -> str:
+        """Return the name without the round or year of the question, as in AIF360."""
+        return re.sub(r"(53X?|16)$", "", self.raw)
+
+
+def _variables() -> Iterator[Variable]:
+    """Read AHRQ's codebook of the file. A child has no score: its -1 belongs to the domain, because
+    every child has it; -9 does not. 85 stands for everybody older.
+    """
+    text = Path(__file__).with_name("meps_codebook.csv").read_text(encoding="utf-8")
+    for row in csv.DictReader(text.splitlines()):
+        codes = [word.rpartition("=") for word in row["codes"].split("|") if word]
+        about: dict[str, Any] = {"name": row["attribute"], "kind": row["kind"]}
+        if row["kind"] == "categorical":
+            about |= {"categories": tuple(word for _, _, word in codes)}
+            about |= {"one_hot": row["one_hot"] == "yes"}
+        else:
+            about |= {"low": int(row["low"]), "high": int(row["high"])}
+            about |= {"missing": NOT_ASCERTAINED if codes else None}
+        is_category = row["kind"] == "categorical"
+        words = {int(code): word for code, _, word in codes if code and is_category}
+        yield Variable(row["variable"], Attribute(**about), words)
+
+
+VARIABLES = tuple(_variables())
 LABEL = "UTILIZATION"
 DOMAIN = Domain(tuple(variable.attribute for variable in VARIABLES))
 

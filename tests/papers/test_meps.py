@@ -19,8 +19,7 @@ import pytest
 from fairprobe.datasets.cache import cache_folder
 from fairprobe.errors import DataError, DomainError, StorageError
 from papers.data import available
-from papers.data.meps import TERMS, fetch_meps, meps
-from papers.data.meps_codebook import VARIABLES
+from papers.data.meps import TERMS, VARIABLES, fetch_meps, meps
 
 meps_module = sys.modules["papers.data.meps"]  # the package's `meps` is the function
 
