@@ -15,8 +15,15 @@ import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor, fx, nn
 
 from fairprobe.models.formats.graph import Draft, Unsupported, flat_softmax
-from fairprobe.models.formats.onnx_operators import FLAT_UNTIL, FLOAT, operator_of, padded_same
-from fairprobe.models.formats.onnx_shapes import ints, padded, positions
+from fairprobe.models.formats.onnx_operators import (
+    FLAT_UNTIL,
+    FLOAT,
+    ints,
+    operator_of,
+    padded,
+    padded_same,
+    positions,
+)
 
 # Operators that do not change the numbers; a ZipMap only names them.
 NOTHING = frozenset({"Dropout", "Identity", "ai.onnx.ml.ZipMap"})

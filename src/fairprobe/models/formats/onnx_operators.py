@@ -8,15 +8,17 @@ An operator that changed over the versions (opsets) of ONNX accepts all forms th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from math import prod
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor
 
-from fairprobe.models.formats.onnx_shapes import SHAPES, padded
+Axes: TypeAlias = Tensor | Sequence[int] | None
 
 FLOAT = 1
 NUMBERS = {
@@ -33,13 +35,24 @@ NUMBERS = {
 }
 FLAT_UNTIL = 13  # the opset before which a softmax covers all axes from the given one on
 SELU = (1.6732632423543772, 1.0507009873554805)
+MAX_POOLS: dict[int, Any] = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}
+MEAN_POOLS: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
+
+
+def operator_of(name: str, opset: int) -> Callable[..., Any] | None:
+    """Return the function for an operator in this version of ONNX; None for an unsupported one."""
+    if name == "LogSoftmax" and opset < FLAT_UNTIL:
+        return _flat_log_softmax
+    return OPERATORS.get(name)
+
+
+def ints(values: Axes) -> list[int]:
+    """Return whole numbers that may come as a tensor."""
+    plain = values.reshape(-1).tolist() if isinstance(values, Tensor) else values or []
+    return [int(value) for value in plain]
 
 
 # -- activations -----------------------------------------------------------------------------------
-
-
-def _leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
-    return F.leaky_relu(x, alpha)
 
 
 def _prelu(x: Tensor, slope: Tensor) -> Tensor:
@@ -51,48 +64,16 @@ def _prelu(x: Tensor, slope: Tensor) -> Tensor:
     return torch.where(x < 0, x * slope, x)
 
 
-def _elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return F.elu(x, alpha)
-
-
 def _selu(x: Tensor, *, alpha: float = SELU[0], gamma: float = SELU[1]) -> Tensor:
     usual = abs(alpha - SELU[0]) < 1e-6 and abs(gamma - SELU[1]) < 1e-6
     return F.selu(x) if usual else gamma * F.elu(x, alpha)
 
 
-def _celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return F.celu(x, alpha)
-
-
-def _gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    return F.gelu(x, approximate=approximate)
-
-
-def _hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    return F.hardtanh(alpha * x + beta, 0.0, 1.0)
-
-
-def _thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return F.threshold(x, alpha, 0.0)
-
-
-def _swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return F.silu(x) if alpha == 1 else x * F.sigmoid(alpha * x)
-
-
-def _softplus(x: Tensor) -> Tensor:
-    return F.softplus(x)
-
-
-def _softsign(x: Tensor) -> Tensor:
-    return F.softsign(x)
-
-
 def _clip(
     x: Tensor, low: Tensor | None = None, high: Tensor | None = None, **bounds: float
 ) -> Tensor:
-    """Bounds are inputs, or the attributes `min` and `max`. Bounds that equal an activation are
-    computed by that activation.
+    """Clip to bounds, which are inputs or the attributes `min` and `max`. Bounds that equal an
+    activation are computed by that activation.
     """
     least = bounds.get("min") if low is None else low.item()
     most = bounds.get("max") if high is None else high.item()
@@ -103,10 +84,6 @@ def _clip(
     if (least, most) == (-1, 1):
         return F.hardtanh(x)
     return x if least is None and most is None else torch.clamp(x, least, most)
-
-
-def _log_softmax(x: Tensor, *, axis: int = -1) -> Tensor:
-    return F.log_softmax(x, dim=axis)
 
 
 def _flat_log_softmax(x: Tensor, *, axis: int = 1) -> Tensor:
@@ -133,39 +110,11 @@ def _divide(x: Tensor, y: Tensor) -> Tensor:
     return torch.div(x, y) if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
 
 
-def _power(x: Tensor, exponent: Tensor) -> Tensor:
-    return torch.pow(x, exponent).to(x.dtype)
-
-
-def _modulo(x: Tensor, y: Tensor, *, fmod: int = 0) -> Tensor:
-    return torch.fmod(x, y) if fmod else torch.remainder(x, y)
-
-
-def _smallest(*values: Tensor) -> Tensor:
-    return reduce(torch.minimum, values)
-
-
-def _greatest(*values: Tensor) -> Tensor:
-    return reduce(torch.maximum, values)
-
-
-def _total(*values: Tensor) -> Tensor:
-    return reduce(torch.add, values)
-
-
-def _average(*values: Tensor) -> Tensor:
-    return _total(*values) / len(values)
-
-
 def _scaler(
     x: Tensor, *, offset: Sequence[float] = (0.0,), scale: Sequence[float] = (1.0,)
 ) -> Tensor:
-    """The scaler of ai.onnx.ml, with which many pipelines of scikit-learn begin."""
+    """Scale as ai.onnx.ml, with which many pipelines of scikit-learn begin."""
     return (x.float() - torch.tensor(offset)) * torch.tensor(scale)
-
-
-def _cast(x: Tensor, *, to: int) -> Tensor:
-    return x.to(NUMBERS[to])
 
 
 # -- normalization ---------------------------------------------------------------------------------
@@ -202,6 +151,13 @@ def _layer_normalization(
 # -- convolution and pooling -----------------------------------------------------------------------
 
 
+def padded(x: Tensor, pads: Sequence[int], value: float = 0.0) -> Tensor:
+    """Add a border to x: ONNX lists the width before x on each axis, then the width after it."""
+    half = len(pads) // 2
+    around = [pad for axis in reversed(range(half)) for pad in (pads[axis], pads[axis + half])]
+    return F.pad(x, around, value=value) if any(around) else x
+
+
 def padded_same(
     x: Tensor,
     kernel: Sequence[int],
@@ -210,7 +166,7 @@ def padded_same(
     lower: bool,
     value: float = 0.0,
 ) -> Tensor:
-    """x with a border such that the result is as large as x divided by the stride; if its width is
+    """Add a border to x so that the result is as large as x divided by the stride; if the border is
     odd, the end gets one more, or the start if `lower`.
     """
     pads: list[int] = []
@@ -224,13 +180,12 @@ def padded_same(
 def _max_pool(
     x: Tensor, *, kernel_shape: Sequence[int], ceil_mode: int = 0, **window: Any
 ) -> Tensor:
-    strides, dilations = (
-        window.get(name) or [1] * len(kernel_shape) for name in ("strides", "dilations")
-    )
-    x = _around(x, kernel_shape, strides, dilations, window, float("-inf"))
-    pool: Any = {1: F.max_pool1d, 2: F.max_pool2d, 3: F.max_pool3d}[len(kernel_shape)]
-    answer: Tensor = pool(x, kernel_shape, strides, 0, dilations, bool(ceil_mode))
-    return answer
+    ones = [1] * len(kernel_shape)
+    strides, dilations = (window.get(name) or ones for name in ("strides", "dilations"))
+    x = _window(x, kernel_shape, strides, dilations, window, float("-inf"))
+    pool = MAX_POOLS[len(kernel_shape)]
+    pooled: Tensor = pool(x, kernel_shape, strides, 0, dilations, bool(ceil_mode))
+    return pooled
 
 
 def _average_pool(
@@ -241,19 +196,20 @@ def _average_pool(
     count_include_pad: int = 0,
     **window: Any,
 ) -> Tensor:
-    plain = [1] * len(kernel_shape)
-    strides = window.get("strides") or plain
-    pool: Any = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}[len(kernel_shape)]
+    ones = [1] * len(kernel_shape)
+    strides = window.get("strides") or ones
 
     def pooled(values: Tensor) -> Tensor:
-        padded_values = _around(values, kernel_shape, strides, plain, window, 0.0)
-        answer: Tensor = pool(padded_values, kernel_shape, strides, 0, bool(ceil_mode))
-        return answer
+        bordered = _window(values, kernel_shape, strides, ones, window, 0.0)
+        means: Tensor = MEAN_POOLS[len(kernel_shape)](
+            bordered, kernel_shape, strides, 0, bool(ceil_mode)
+        )
+        return means
 
     return pooled(x) if count_include_pad else pooled(x) / pooled(torch.ones_like(x))
 
 
-def _around(
+def _window(
     x: Tensor,
     kernel: Sequence[int],
     strides: Sequence[int],
@@ -267,16 +223,122 @@ def _around(
     return padded(x, window.get("pads") or [0, 0] * len(kernel), value)
 
 
-def _global_average(x: Tensor) -> Tensor:
-    return x.mean(dim=list(range(2, x.ndim)), keepdim=True)
+# -- shapes ----------------------------------------------------------------------------------------
 
 
-def _global_max(x: Tensor) -> Tensor:
-    return x.amax(dim=list(range(2, x.ndim)), keepdim=True)
+def _reducing(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def reduced(
+        x: Tensor,
+        given: Tensor | None = None,
+        *,
+        axes: Axes = None,
+        keepdims: int = 1,
+        noop_with_empty_axes: int = 0,
+    ) -> Tensor:
+        chosen = ints(given if given is not None else axes)
+        if not chosen and noop_with_empty_axes:
+            return x
+        return function(x, dim=chosen or list(range(x.ndim)), keepdim=bool(keepdims))
+
+    return reduced
 
 
-# Operators without attributes that torch has under its own name.
-_PLAIN: dict[str, Callable[..., Any]] = {
+def _reshape(x: Tensor, size: Tensor, *, allowzero: int = 0) -> Tensor:
+    keep = not allowzero
+    return x.reshape(
+        [x.shape[at] if keep and length == 0 else length for at, length in enumerate(ints(size))]
+    )
+
+
+def _squeeze(x: Tensor, given: Tensor | None = None, *, axes: Axes = None) -> Tensor:
+    chosen = ints(given if given is not None else axes)
+    return x.squeeze(tuple(chosen)) if chosen else x.squeeze()
+
+
+def _unsqueeze(x: Tensor, given: Tensor | None = None, *, axes: Axes = None) -> Tensor:
+    chosen = ints(given if given is not None else axes)
+    for axis in sorted(axis % (x.ndim + len(chosen)) for axis in chosen):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def _split(
+    x: Tensor,
+    sizes: Tensor | None = None,
+    *,
+    axis: int = 0,
+    split: Axes = None,
+    num_outputs: int | None = None,
+) -> Any:
+    """Split into `num_outputs` equal parts (the last may be smaller), or parts of these sizes."""
+    lengths = ints(sizes if sizes is not None else split)
+    return torch.split(x, lengths or -(-x.shape[axis] // (num_outputs or 1)), dim=axis)
+
+
+def _slice(
+    x: Tensor, *given: Tensor | None, starts: Axes = None, ends: Axes = None, axes: Axes = None
+) -> Tensor:
+    first, last, along, steps = (
+        [*map(ints, given), *[[]] * (4 - len(given))]
+        if given
+        else [ints(starts), ints(ends), ints(axes), []]
+    )
+    for number, axis in enumerate(along or range(len(first))):
+        step = steps[number] if steps else 1
+        chosen = range(*slice(first[number], last[number], step).indices(x.shape[axis]))
+        x = x.index_select(axis, torch.tensor(list(chosen), dtype=torch.int64))
+    return x
+
+
+def positions(indices: Tensor, count: int) -> Tensor:
+    """Return positions among `count`; negative ones count from the end. Whole numbers that come as
+    floats are rounded.
+    """
+    whole = torch.round(indices) if indices.is_floating_point() else indices
+    return torch.remainder(whole.long(), count)
+
+
+def _gather(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    axis %= x.ndim
+    chosen = positions(indices.reshape(-1), x.shape[axis])
+    return x.index_select(axis, chosen).reshape(
+        [*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]]
+    )
+
+
+def _gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
+    if batch_dims:
+        raise NotImplementedError("GatherND with batch dimensions")
+    return x[tuple(indices.long().movedim(-1, 0))]
+
+
+def _pad(
+    x: Tensor,
+    around: Tensor | None = None,
+    filling: Tensor | None = None,
+    axes: Axes = None,
+    **given: Any,
+) -> Tensor:
+    if given.get("mode", "constant") != "constant" or axes is not None:
+        raise NotImplementedError("Pad other than with a constant on all axes")
+    number = filling.item() if filling is not None else given.get("value", 0.0)
+    return padded(x, ints(around if around is not None else given["pads"]), number)
+
+
+def _expand(x: Tensor, size: Tensor) -> Tensor:
+    return torch.broadcast_to(x, torch.broadcast_shapes(x.shape, ints(size)))  # type: ignore[no-untyped-call]
+
+
+def _constant_of_shape(size: Tensor, *, value: Tensor | None = None) -> Tensor:
+    return (torch.zeros(1) if value is None else value).reshape(()).expand(ints(size)).clone()
+
+
+def _range(start: Tensor, limit: Tensor, delta: Tensor) -> Tensor:
+    return torch.arange(start.item(), limit.item(), delta.item(), dtype=start.dtype)
+
+
+# Functions of torch that take the same arguments and no attributes.
+PLAIN: dict[str, Callable[..., Any]] = {
     "Abs": torch.abs,
     "Add": torch.add,
     "And": torch.logical_and,
@@ -312,41 +374,60 @@ _PLAIN: dict[str, Callable[..., Any]] = {
     "Where": torch.where,
     "Xor": torch.logical_xor,
 }
-_WRITTEN: dict[str, Callable[..., Any]] = {
+OURS: dict[str, Callable[..., Any]] = {
     "AveragePool": _average_pool,
     "BatchNormalization": _batch_normalization,
-    "Cast": _cast,
-    "Celu": _celu,
+    "Cast": lambda x, *, to: x.to(NUMBERS[to]),
+    "Celu": lambda x, *, alpha=1.0: F.celu(x, alpha),
     "Clip": _clip,
+    "Concat": lambda *values, axis: torch.cat(values, dim=axis),
+    "ConstantOfShape": _constant_of_shape,
     "Div": _divide,
-    "Elu": _elu,
-    "Gelu": _gelu,
+    "Elu": lambda x, *, alpha=1.0: F.elu(x, alpha),
+    "Expand": _expand,
+    "Flatten": lambda x, *, axis=1: x.reshape(prod(x.shape[:axis]), -1),
+    "Gather": _gather,
+    "GatherND": _gather_nd,
+    "Gelu": lambda x, *, approximate="none": F.gelu(x, approximate=approximate),
     "Gemm": _gemm,
-    "GlobalAveragePool": _global_average,
-    "GlobalMaxPool": _global_max,
-    "HardSigmoid": _hard_sigmoid,
+    "GlobalAveragePool": lambda x: x.mean(dim=list(range(2, x.ndim)), keepdim=True),
+    "GlobalMaxPool": lambda x: x.amax(dim=list(range(2, x.ndim)), keepdim=True),
+    "HardSigmoid": lambda x, *, alpha=0.2, beta=0.5: F.hardtanh(alpha * x + beta, 0.0, 1.0),
     "LayerNormalization": _layer_normalization,
-    "LeakyRelu": _leaky_relu,
-    "LogSoftmax": _log_softmax,
-    "Max": _greatest,
+    "LeakyRelu": lambda x, *, alpha=0.01: F.leaky_relu(x, alpha),
+    "LogSoftmax": lambda x, *, axis=-1: F.log_softmax(x, dim=axis),
+    "Max": lambda *values: reduce(torch.maximum, values),
     "MaxPool": _max_pool,
-    "Mean": _average,
-    "Min": _smallest,
-    "Mod": _modulo,
+    "Mean": lambda *values: reduce(torch.add, values) / len(values),
+    "Min": lambda *values: reduce(torch.minimum, values),
+    "Mod": lambda x, y, *, fmod=0: torch.fmod(x, y) if fmod else torch.remainder(x, y),
     "PRelu": _prelu,
-    "Pow": _power,
+    "Pad": _pad,
+    "Pow": lambda x, exponent: torch.pow(x, exponent).to(x.dtype),
+    "Range": _range,
+    "ReduceL2": _reducing(torch.linalg.vector_norm),
+    "ReduceMax": _reducing(torch.amax),
+    "ReduceMean": _reducing(torch.mean),
+    "ReduceMin": _reducing(torch.amin),
+    "ReduceSum": _reducing(torch.sum),
+    "Reshape": _reshape,
     "Selu": _selu,
-    "Softplus": _softplus,
-    "Softsign": _softsign,
-    "Sum": _total,
-    "Swish": _swish,
-    "ThresholdedRelu": _thresholded_relu,
+    "Shape": lambda x, *, start=0, end=None: torch.tensor(x.shape[start:end]).long(),
+    "Slice": _slice,
+    "Softplus": lambda x: F.softplus(x),
+    "Softsign": lambda x: F.softsign(x),
+    "Split": _split,
+    "Squeeze": _squeeze,
+    "Sum": lambda *values: reduce(torch.add, values),
+    "Swish": lambda x, *, alpha=1.0: F.silu(x) if alpha == 1 else x * F.sigmoid(alpha * x),
+    "ThresholdedRelu": lambda x, *, alpha=1.0: F.threshold(x, alpha, 0.0),
+    "Tile": lambda x, repeats: x.repeat(ints(repeats)),
+    "Transpose": lambda x, *, perm=None: x.permute(perm or list(reversed(range(x.ndim)))),
+    "Unsqueeze": _unsqueeze,
     "ai.onnx.ml.Scaler": _scaler,
 }
-
-
-def operator_of(name: str, opset: int) -> Callable[..., Any] | None:
-    """The function for an operator in this version of ONNX; None for an unsupported operator."""
-    if name == "LogSoftmax" and opset < FLAT_UNTIL:
-        return _flat_log_softmax
-    return _PLAIN.get(name) or _WRITTEN.get(name) or SHAPES.get(name)
+OPERATORS = {**OURS, **PLAIN}
+for _name, _function in OURS.items():  # a graph names its nodes by their functions
+    _plain = re.sub(r"\W|(?<=[a-z])(?=[A-Z])", "_", _name).lower()
+    if _function.__name__ in ("<lambda>", "reduced"):
+        _function.__name__ = _function.__qualname__ = f"_{_plain}"
