@@ -21,8 +21,7 @@ from benchmarks.text import SPLITS, TEMPLATES, same_group_names
 from fairprobe.arrays import Floats
 from fairprobe.audits.names import NamesExperiment, names_experiment
 from fairprobe.language.resumes import resumes
-from fairprobe.models.formats.chat import Chat
-from fairprobe.models.formats.chat_models import ChatText
+from fairprobe.models.formats.chat import Chat, ChatText
 from fairprobe.models.formats.chat_prompt import Answers, Example, Limits, Prompt
 from fairprobe.present.names_page import groups_table
 from fairprobe.present.table import Table

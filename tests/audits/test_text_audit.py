@@ -16,7 +16,7 @@ from fairprobe.arrays import Floats
 from fairprobe.audits.text import TextAudit, audit_text
 from fairprobe.documents import TextDocument, read_run
 from fairprobe.errors import FairprobeError, StorageError
-from fairprobe.models.formats.text_fluency import Fluency, open_fluency
+from fairprobe.models.formats.text_network import Fluency, open_fluency
 from fairprobe.present import render
 from tests.chat_servers import answering, question
 from tests.cli.test_cli import ask

@@ -35,8 +35,7 @@ from fairprobe.documents.names import (
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.escapes import spreadsheet_cell
 from fairprobe.language.resumes import SLOT, NameSet, name_set, partners, resumes
-from fairprobe.models.formats.chat import Usage
-from fairprobe.models.formats.chat_models import ChatText
+from fairprobe.models.formats.chat import ChatText, Usage
 from fairprobe.models.text import TextModel, TextSource
 from fairprobe.present import names_page
 from fairprobe.statistics.crossed import PERMUTATIONS, Crossed, crossed

@@ -33,7 +33,7 @@ from fairprobe.language.lexicon import Lexicon, open_lexicon
 from fairprobe.language.search import Guide, Searcher, SearchResult
 from fairprobe.language.texts import Slots, Text, TextsSource, expand, open_texts, read_slots
 from fairprobe.language.vocabulary import Vocabulary
-from fairprobe.models.formats.text_fluency import Fluency, open_fluency
+from fairprobe.models.formats.text_network import Fluency, open_fluency
 from fairprobe.models.text import TextModel, TextSource, load_text_model
 from fairprobe.storage import write_text
 

@@ -135,7 +135,7 @@ def audit_text(
 
 def _requests(audit: TextAudit) -> str:
     """What a dry run says."""
-    from fairprobe.models.formats.chat_models import ChatText
+    from fairprobe.models.formats.chat import ChatText
     from fairprobe.present.chat_sentences import requests_sentence
 
     assert isinstance(audit.model, ChatText)

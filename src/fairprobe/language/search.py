@@ -40,8 +40,7 @@ from fairprobe.language.lexicon import Lexicon
 from fairprobe.language.places import Finder
 from fairprobe.language.texts import Text
 from fairprobe.language.vocabulary import TOKEN, Vocabulary, embedding_of, tokens_of
-from fairprobe.models.formats.text_fluency import Fluency
-from fairprobe.models.formats.text_network import network_logits
+from fairprobe.models.formats.text_network import Fluency, network_logits
 from fairprobe.models.text import TextModel
 
 Guide: TypeAlias = Literal["margin", "neurons", "random"]

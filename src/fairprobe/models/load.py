@@ -178,7 +178,7 @@ def open_model(
 
         return open_endpoint(text, trial, **(endpoint or {}))
     if is_chat:
-        from fairprobe.models.formats.chat_models import open_chat_rows
+        from fairprobe.models.formats.chat import open_chat_rows
 
         return open_chat_rows(text, **(endpoint or {}))
     if "://" in text:

@@ -15,8 +15,7 @@ from fairprobe.documents import TableDocument, TableMeasurements
 from fairprobe.documents.chat import ChatDocument, LeaningDocument
 from fairprobe.measures import Measure, Reading
 from fairprobe.models import Model
-from fairprobe.models.formats.chat import Chat
-from fairprobe.models.formats.chat_models import ChatRows
+from fairprobe.models.formats.chat import Chat, ChatRows
 from fairprobe.search import Budget
 from fairprobe.statistics.rates import CONFIDENCE
 from fairprobe.statistics.signed import Leaning, leanings

@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 
 from fairprobe.errors import ModelError, SettingError, StorageError
-from fairprobe.models.formats.chat import Chat
+from fairprobe.models.formats.chat import Chat, ChatText
 from fairprobe.models.formats.chat_answers import REFUSED, UNREADABLE, Reader, Reply
-from fairprobe.models.formats.chat_models import ChatText
 from fairprobe.models.formats.chat_prompt import Prices, Prompt, filled, read_prompt
 from fairprobe.models.formats.http import TOKEN
 from fairprobe.models.text import load_text_model

