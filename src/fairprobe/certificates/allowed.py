@@ -34,7 +34,7 @@ class Allowed:
 
     @cached_property
     def counts(self) -> Mask:
-        """Which combinations have somebody to compare."""
+        """Mark the combinations that have somebody to compare."""
         return np.asarray(self.table.sum(axis=-1) >= 2)
 
     @property
@@ -42,7 +42,7 @@ class Allowed:
         return float(self.counts.mean())
 
     def possible(self, people: int) -> int:
-        """How many of all cases count."""
+        """Count the cases that are possible."""
         return people * int(self.counts.sum()) // self.counts.size
 
     @cached_property
@@ -108,7 +108,7 @@ class _Noted(Mapping[str, Rows]):
 
 
 def allowed_of(domain: Domain) -> tuple[Allowed | None, str]:
-    """The table of a schema's constraints, or None; and why they are not used, if there are any.
+    """Return the table of a schema's constraints, or None; and why they are not used, if any.
     Parts are the attributes that are not sensitive, in the schema's order.
     """
     if not domain.constraints:

@@ -26,7 +26,7 @@ STEEPNESS = 5.0  # weight of the slopes against the slack, when a box is split
 
 
 class Bounds(NamedTuple):
-    """Of the differences of classes, `+` and then `−` every pair, in each box.
+    """Bound the differences of classes, `+` and then `−` every pair, in each box.
 
     `low` (2·pairs, B): a lower bound of all people in the box, under every sensitive value.
     `slopes` (2·pairs, V or 1, columns, B) and `constants` (2·pairs, V, B): a linear one.
@@ -186,7 +186,7 @@ def ends(lo: Floats, up: Floats, activation: str) -> tuple[Floats, Floats]:
 
 
 def relaxed(lo: Floats, up: Floats, activation: str) -> _Lines:
-    """A line below and one above an activation, for neurons between `lo` and `up`."""
+    """Return a line below and one above an activation, for neurons between `lo` and `up`."""
     if activation == "relu" or activation.startswith("leaky:"):
         leak = 0.0 if activation == "relu" else float(activation[6:])
         share = np.clip(up / np.maximum(up - lo, TINY), 0.0, 1.0)  # of a chord that is on
@@ -202,7 +202,7 @@ def relaxed(lo: Floats, up: Floats, activation: str) -> _Lines:
 
 
 def _least_slope(lo: Floats, up: Floats, activation: str) -> Floats:
-    """The least slope of a smooth activation on [lo, up]: minus a line of that slope, it rises."""
+    """Return the least slope of a smooth activation on [lo, up]: minus a line of it, it rises."""
     if activation == "gelu":
         from scipy.special import ndtr
 
@@ -256,7 +256,7 @@ def _backward(
 
 
 def _slack(lines: _Lines) -> Floats:
-    """The distance between the lines, about."""
+    """Return about the distance between the lines."""
     return lines.above if lines.below is None else lines.above - lines.below
 
 

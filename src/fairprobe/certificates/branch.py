@@ -36,7 +36,7 @@ OnProgress = Callable[[float, float], None]  # proved share, share of the budget
 
 @dataclass(frozen=True)
 class Limit:
-    """When to stop: seconds of wall time, or of computing."""
+    """Stop after some seconds of wall time, or of computing."""
 
     seconds: float = 20.0
     cpu: bool = False
@@ -80,7 +80,7 @@ class Boxes:
         )
 
     def corners(self, which: Ints | slice) -> tuple[Floats, Floats]:
-        """The least and the largest values of some boxes."""
+        """Return the least and the largest values of some boxes."""
         low, high = (each[: self.count][which] for each in (self.low, self.high))
         return low.astype(np.float64), high.astype(np.float64)
 
@@ -104,8 +104,8 @@ class Boxes:
 
 @dataclass
 class Search:
-    """The state of a proof. `proved` and `undecided` are shares of all people; together 1, up to
-    what the counts of half-spaces round down.
+    """Hold the state of a proof. `proved` and `undecided` are shares of all people; together 1, up
+    to what the counts of half-spaces round down.
     """
 
     chain: Chain
@@ -152,7 +152,7 @@ class Search:
             self._split(chosen)
 
     def _worst(self) -> Ints:
-        """The open boxes with the most undecided people that can be split."""
+        """Choose the open boxes with the most undecided people that can be split."""
         boxes, count = self.boxes, self.boxes.count
         undecided = boxes.undecided[:count]
         most = min(BOXES_AT_ONCE, count)
@@ -228,7 +228,7 @@ def labels(chain: Chain, found: Bounds) -> Ints:
 def half_spaces(
     chain: Chain, found: Bounds, low: Floats, high: Floats, which: Ints
 ) -> dict[str, Floats | Ints]:
-    """The half-space of each class in some of the boxes, and the share of the box that it proves.
+    """Find the half-space of each class in some boxes, and the share of the box that it proves.
     Half-spaces of two classes share nobody, so their shares add up.
     """
     shape = (len(low), chain.classes)

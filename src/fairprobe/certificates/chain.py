@@ -41,8 +41,8 @@ class UnsupportedError(ModelError):
 
 @dataclass(frozen=True)
 class Part:
-    """One attribute that is not sensitive: its column in a row, its lowest code, the `last` place
-    above it (places count from 0), its first column in the first layer and their number (0: a
+    """Describe an attribute that is not sensitive: its column in a row, its lowest code, the `last`
+    place above it (places count from 0), its first column in the first layer and their number (0: a
     line), and whether it takes whole numbers only.
     """
 
@@ -56,7 +56,7 @@ class Part:
 
     @property
     def size(self) -> float:
-        """The number of values, or the length of a real attribute."""
+        """Number of values, or length of a real attribute."""
         return self.last + (1.0 if self.whole else 0.0)
 
 
@@ -89,7 +89,7 @@ class Chain:
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
-        """Which class each row of the last layer compares with which: i over j."""
+        """Pairs of classes that the rows of the last layer compare: i over j."""
         return [(j, i) for i, j in combinations(range(self.classes), 2)]
 
     @property
@@ -118,7 +118,7 @@ class Chain:
 
     @property
     def people(self) -> int | None:
-        """How many cases there are; None if an attribute is real."""
+        """Number of cases; None if an attribute is real."""
         return prod(int(part.size) for part in self.parts) if self.whole.all() else None
 
     def volume(self, low: Floats, high: Floats) -> Floats:
@@ -129,7 +129,7 @@ class Chain:
 
     @property
     def possible(self) -> int | None:
-        """How many cases count: all, or those that the constraints allow."""
+        """Number of cases that count: all, or those that the constraints allow."""
         if self.people is None or self.allowed is None:
             return self.people
         return self.allowed.possible(self.people)
@@ -151,7 +151,7 @@ class Chain:
 
     @cached_property
     def ignores(self) -> bool:
-        """Whether the sensitive attributes have no weight: everybody is treated alike."""
+        """True if the sensitive attributes have no weight: everybody is treated alike."""
         return bool(
             (self.start == self.start[:1]).all()
             and (self.first == self.first[:1]).all()
@@ -160,7 +160,7 @@ class Chain:
 
     @cached_property
     def sizes(self) -> list[Floats]:
-        """For each layer, how large its numbers and everything summed for them can become."""
+        """Bound, for each layer, its numbers and everything summed for them."""
         reach = np.zeros(self.first.shape[1])
         for part in self.parts:
             here = np.abs(self.first[:, :, part.first : part.first + max(part.width, 1)])
@@ -177,7 +177,7 @@ class Chain:
 
     @cached_property
     def errors(self) -> list[Floats]:
-        """For each layer, more than float64 rounding can do to any bound of its numbers."""
+        """Exceed, for each layer, what float64 rounding can do to any bound of its numbers."""
         operations = self.first.shape[2] + OPERATIONS
         found = []
         for size, layer in zip(self.sizes, (None, *self.layers), strict=True):
@@ -264,7 +264,7 @@ class Chain:
 
 
 def activate(h: Floats, activation: str) -> Floats:
-    """The activation of a layer."""
+    """Apply the activation of a layer."""
     if activation == "":
         return h
     if activation == "relu":
@@ -279,12 +279,12 @@ def activate(h: Floats, activation: str) -> Floats:
 
 
 def _is_straight(activation: str) -> bool:
-    """Whether no slope exceeds 1 and a bound through it needs no constant of its own."""
+    """Return True if no slope exceeds 1 and a bound through it needs no constant of its own."""
     return activation in ("", "relu") or activation.startswith("leaky:")
 
 
 def differences_of(weight: Floats, bias: Floats, classes: int) -> tuple[Floats, Floats]:
-    """The last layer as differences of classes: one row for each pair, the later class first."""
+    """Subtract the classes of the last layer: a row for each pair, the later class first."""
     if len(bias) == 1:  # log-odds of class 1
         return weight, bias
     pairs = [(j, i) for i, j in combinations(range(classes), 2)]

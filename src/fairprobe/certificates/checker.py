@@ -31,17 +31,17 @@ def need(is_right: Any, what: str) -> None:
 
 
 def both(x: Array, axis: int = 0) -> Array:
-    """Rows, and then minus the same."""
+    """Append the same rows with the opposite sign."""
     return np.concatenate([x, -x], axis=axis)
 
 
 def places(lo: Array, up: Array) -> list[Array]:
-    """The values of each attribute in a box."""
+    """List the values of each attribute in a box."""
     return [np.arange(a, b + 1).astype(int) for a, b in zip(lo, up, strict=True)]
 
 
 def value(z: Array, kind: str) -> Any:
-    """An activation: "leaky:slope" (ReLU has slope 0), "tanh", "sigmoid" or "gelu"."""
+    """Apply an activation: "leaky:slope" (ReLU has slope 0), "tanh", "sigmoid" or "gelu"."""
     if kind[0] == "l":
         return np.where(z > 0, z, z * float(kind[6:]))
     return z * ndtr(z) if kind == "gelu" else np.tanh(z) if kind == "tanh" else expit(z)
@@ -105,7 +105,7 @@ class Network:
         return np.stack(found, axis=1)
 
     def least(self, slopes: Array, lo: Array, up: Array) -> Any:
-        """The least value of linear functions (…, columns) in a box."""
+        """Return the least value of linear functions (…, columns) in a box."""
         total: Any = 0.0
         for (first, wide), a, b in zip(self.parts, lo, up, strict=True):
             table = slopes[..., first + int(a) : first + int(b) + 1]
@@ -113,8 +113,8 @@ class Network:
         return total
 
     def bounds(self, lo: Array, up: Array) -> tuple[Array, ...]:
-        """The least leads in a box (rows), and linear functions below the leads: slopes (sensitive
-        values, rows, columns) and constants (sensitive values, rows).
+        """Bound the leads in a box from below (rows), and by linear functions below the leads:
+        slopes (sensitive values, rows, columns) and constants (sensitive values, rows).
         """
         found: list[tuple[Array, ...]] = []
         size = (np.abs(self.start) - self.least(-np.abs(self.first), 0 * lo, self.last)).max(axis=0)
@@ -140,8 +140,8 @@ class Network:
         return low, slopes, constants
 
     def tail(self, slopes: Array, constant: Any, lo: Array, up: Array, bins: int = 512) -> Any:
-        """A share of a box on the positive side of a plane, never too large: contributions rounded
-        down to a grid, added attribute by attribute.
+        """Measure the share of a box on the positive side of a plane, never too large:
+        contributions are rounded down to a grid, and added attribute by attribute.
         """
         parts, base, total = [], constant + self.least(slopes, lo, up), np.eye(1, bins)[0]
         for (first, wide), whole, a, b in zip(self.parts, self.whole, lo, up, strict=True):
@@ -206,7 +206,7 @@ class Trees:
 
 
 def disjoint(lo: Array, up: Array, whole: Array) -> bool:
-    """Whether boxes can be told apart by cutting space again and again without cutting a box."""
+    """Return True if repeated cuts of space separate the boxes without cutting any of them."""
     for a in range(lo.shape[1]) if len(lo) > 1 else ():
         order = np.argsort(lo[:, a], kind="stable")
         top = np.maximum.accumulate(up[order, a])[:-1] + whole[a]
@@ -218,7 +218,7 @@ def disjoint(lo: Array, up: Array, whole: Array) -> bool:
 
 
 def counted(model: Any, rows: Any, box: Any, rules: Any, asked: int) -> float:
-    """The share of a box that can be compared and is treated alike, by asking about everybody.
+    """Count, by querying everybody, the share of a box that can be compared and is treated alike.
     `rules`: under which sensitive values people can be allowed, the place in that list of all
     values of the attributes that constraints speak of, and which attributes these are.
     """
@@ -246,7 +246,7 @@ def counted(model: Any, rows: Any, box: Any, rules: Any, asked: int) -> float:
 
 
 def beyond(model: Network, box: Any, slope: Array, constant: Any, below: Any) -> Any:
-    """The share of a box on the positive side of a plane that must lie below linear functions."""
+    """Measure the share of a box above a plane, which must lie below linear functions."""
     mean = below[0].mean(axis=(0, 1))
     need(np.abs(slope - mean).max() <= 1e-9 * np.abs(mean).max(), "a plane was altered")
     room = model.least(below[0] - slope, *box) + below[1] - constant
@@ -255,7 +255,7 @@ def beyond(model: Network, box: Any, slope: Array, constant: Any, below: Any) ->
 
 
 def check_boxes(data: dict[str, Any], meta: dict[str, Any]) -> float:
-    """The share of people whom the boxes prove; ValueError if one claims too much."""
+    """Return the share of people whom the boxes prove; raise ValueError if one claims too much."""
     model: Any = (Trees if "tree" in data else Network)(data, meta)
     lo, up = data["low"].astype(float), data["high"].astype(float)
     need(((lo >= 0) & (up <= model.last) & (up >= lo)).all(), "a box leaves the domain")

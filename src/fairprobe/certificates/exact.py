@@ -31,8 +31,8 @@ Constraint = Callable[[Floats], Mask]
 
 @dataclass(frozen=True)
 class Counts:
-    """How many cases are treated alike, affected, or hang on ties; `asked` counts those whom the
-    constraints forbid too, and `asked_again` those asked in float64.
+    """Count the cases that are treated alike, affected, or hang on ties; `asked` counts those whom
+    the constraints forbid too, and `asked_again` those asked in float64.
     """
 
     alike: int = 0
@@ -112,8 +112,8 @@ def _loss(terms: int) -> float:
 
 
 class Tiles:
-    """All cases of a box, a tile at a time: the first attributes are fixed for a tile, the last run
-    through all their values. The first layer is added up, not multiplied.
+    """Enumerate the cases of a box, a tile at a time: the first attributes are fixed for a tile,
+    the last run through all their values. The first layer is added up, not multiplied.
     """
 
     def __init__(self, chain: Chain, low: Floats, high: Floats) -> None:
@@ -174,8 +174,8 @@ def count_tiles(chain: Chain, low: Floats, high: Floats, first: int, last: int) 
 
 
 class Run:
-    """The layers behind the first, with room for what they answer; a last row of ones takes the
-    biases along.
+    """Run the layers behind the first, with room for their outputs; a last row of ones carries the
+    biases.
     """
 
     def __init__(self, chain: Chain, people: int) -> None:
@@ -189,7 +189,7 @@ class Run:
         self._room = [np.ones((width + 1, people), dtype=np.float32) for width in widths]
 
     def __call__(self, given: Floats, offset: Floats) -> Floats:
-        """What the last layer answers to (neurons, people) sums of the first, plus an offset."""
+        """Return the outputs for (neurons, people) sums of the first layer, plus an offset."""
         room = self._room[0]
         np.add(given, offset, out=room[:-1])
         self._activate(room[:-1], self._first)
@@ -235,7 +235,7 @@ def _added(chain: Chain, cases: Floats, which: slice) -> Floats:
 
 
 def rate(chain: Chain) -> float:
-    """Answers a second in one process, measured on a few tiles."""
+    """Measure the answers per second of one process, on a few tiles."""
     tiles = Tiles(chain, np.zeros_like(chain.last), chain.last)
     some = min(tiles.outer, 8)
     start = time.process_time()

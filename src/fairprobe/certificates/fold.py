@@ -38,14 +38,14 @@ SAME = 1e-4  # of the largest answer: float32 rounding, and nothing else
 
 
 def subject_of(model: Model, domain: Domain) -> Chain | Forest:
-    """What is certified: the trees of a model that has trees, or its network."""
+    """Return what is certified: the trees of a model that has trees, or its network."""
     domain.require_sensitive()
     forest = None if isinstance(model, TorchModel) else forest_of(model, domain)
     return chain_of(model, domain) if forest is None else forest
 
 
 def chain_of(model: Model, domain: Domain) -> Chain:
-    """The network of a model, or an error that names what is not supported."""
+    """Fold the network of a model; raise an error that names an unsupported part."""
     domain.require_sensitive()
     if not isinstance(model, TorchModel):
         why = model.about.why if model.about is not None else ""
@@ -85,7 +85,7 @@ def chain_of(model: Model, domain: Domain) -> Chain:
 
 
 def _pieces(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
-    """The pieces of a network in order, each with its name."""
+    """Yield the pieces of a network in order, each with its name."""
     if module._forward_hooks or module._forward_pre_hooks:
         raise UnsupportedError(
             f"Hooks are attached to the layer '{name or 'network'}'. Remove them."
@@ -103,7 +103,7 @@ def _pieces(module: nn.Module, name: str) -> Iterator[tuple[str, nn.Module]]:
 def _parted(
     pieces: list[tuple[str, nn.Module]],
 ) -> tuple[list[nn.Module], list[tuple[str, nn.Module]]]:
-    """What stands before the first activation, and the rest."""
+    """Split the pieces at the first activation."""
     for place, (_, piece) in enumerate(pieces):
         if not isinstance(piece, FRONT):
             return [each for _, each in pieces[:place]], pieces[place:]
@@ -116,7 +116,7 @@ def _parted(
 def _first_layer(
     front: list[nn.Module], model: TorchModel, domain: Domain
 ) -> tuple[list[Part], Floats, Floats]:
-    """The parts of all attributes, their columns, and what the sensitive values add."""
+    """Return the parts of all attributes, their columns, and what the sensitive values add."""
     run = nn.Sequential(*(deepcopy(piece).double().eval() for piece in front)).to("cpu")
 
     def answer(x: Floats) -> Floats:
@@ -180,7 +180,7 @@ def _tables(domain: Domain, a: int, codes: Floats) -> Floats:
 
 
 def _bent(front: list[nn.Module], model: TorchModel, domain: Domain) -> set[int]:
-    """The attributes whose numbers do not enter the first layer as straight lines."""
+    """Find the attributes whose numbers do not enter the first layer as straight lines."""
     spans = (
         model.encoder.spans if model.encoder is not None else [(a, 1) for a in range(len(domain))]
     )
@@ -205,7 +205,7 @@ def _bent(front: list[nn.Module], model: TorchModel, domain: Domain) -> set[int]
 
 
 def _folded(rest: list[tuple[str, nn.Module]], outputs: str) -> tuple[str, list[Layer]]:
-    """The activation behind the first layer, and the layers behind it."""
+    """Return the activation behind the first layer, and the layers behind it."""
     activations: list[str] = []
     affine: list[tuple[Floats, Floats] | None] = []
     now: tuple[Floats, Floats] | None = None
@@ -262,7 +262,7 @@ def _activation(name: str, piece: nn.Module) -> str:
 
 
 def _affine(name: str, piece: nn.Module, width: int | None) -> tuple[Floats, Floats]:
-    """A linear piece as weight (outputs, inputs) and bias."""
+    """Return weight (outputs, inputs) and bias of a linear piece."""
     if isinstance(piece, nn.Linear):
         bias = torch.zeros(piece.out_features) if piece.bias is None else piece.bias
         return _floats(piece.weight), _floats(bias)
@@ -291,7 +291,7 @@ def _then(now: tuple[Floats, Floats] | None, weight: Floats, bias: Floats) -> tu
 
 
 def _reordered(piece: Reordered, weight: Floats, bias: Floats) -> tuple[Floats, Floats]:
-    """A single score changes its sign with the order of the classes."""
+    """Reorder the classes; a single score changes its sign."""
     if len(bias) == 1:
         return -weight, -bias
     return weight[piece.order], bias[piece.order]
@@ -305,7 +305,7 @@ def _floats(tensor: Tensor) -> Floats:
 
 
 def _decided(chain: Chain, model: Model, domain: Domain) -> Chain:
-    """The chain with the decision rule in it."""
+    """Add the decision rule to the chain."""
     rule = model.decision
     if rule is None:
         return chain
@@ -347,7 +347,7 @@ def _decided(chain: Chain, model: Model, domain: Domain) -> Chain:
 
 
 def _compare(chain: Chain, model: TorchModel, domain: Domain) -> None:
-    """Refuse a chain that does not answer as the model does."""
+    """Reject a chain whose answers differ from the model's."""
     rng = np.random.default_rng(0)
     cases = np.stack(
         [

@@ -82,26 +82,26 @@ class Forest:
 
     @cached_property
     def pairs(self) -> list[tuple[int, int]]:
-        """Which class each difference compares with which: i over j."""
+        """Pairs of classes that the differences compare: i over j."""
         return [(j, i) for i, j in combinations(range(self.classes), 2)]
 
     @cached_property
     def people(self) -> int | None:
-        """How many cases there are; None if an attribute is real."""
+        """Number of cases; None if an attribute is real."""
         if any(part.breaks is not None for part in self.parts):
             return None
         return prod(len(part.cell) for part in self.parts)
 
     @property
     def possible(self) -> int | None:
-        """How many cases count: all, or those that the constraints allow."""
+        """Number of cases that count: all, or those that the constraints allow."""
         if self.people is None or self.allowed is None:
             return self.people
         return self.allowed.possible(self.people)
 
     @cached_property
     def weights(self) -> list[Floats]:
-        """For each attribute, the share of people in each cell."""
+        """Share of people in each cell, for each attribute."""
         return [part.weight / part.weight.sum() for part in self.parts]
 
     @property
@@ -152,7 +152,7 @@ class Forest:
 
 
 def forest_of(model: Model, domain: Domain) -> Forest | None:
-    """The trees of a model, or an error that names what is not supported; None if it has none."""
+    """Read the trees of a model; raise an error that names an unsupported part. None if none."""
     joint = (model.original or model).joint
     if joint is None or joint.opened.trees is None:
         return None
@@ -184,7 +184,7 @@ def _unsupported(kind: str, why: str) -> UnsupportedError:
 
 
 class _Builder:
-    """Asks the columns of a model value by value, and walks down all paths."""
+    """Query the columns of a model value by value, and walk down all paths."""
 
     def __init__(self, ensemble: Ensemble, columns: Numbers, domain: Domain) -> None:
         self.ensemble, self.columns, self.domain = ensemble, columns, domain
@@ -294,7 +294,7 @@ class _Builder:
         return self._assembled(tests, leaves, order, model.decision)
 
     def _cut_reals(self) -> None:
-        """A real attribute is asked once between two neighboring thresholds."""
+        """Query a real attribute once between two neighboring thresholds."""
         for a in self.parts:
             attribute = self.domain.attributes[a]
             if attribute.kind != "real":

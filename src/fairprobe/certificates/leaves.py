@@ -28,8 +28,8 @@ MOST_OPEN = 500_000
 
 
 class Shares(NamedTuple):
-    """Of everybody in a box: treated alike (or not counting), and affected. The rest hangs on
-    ties.
+    """Divide everybody in a box: treated alike (or not counting), and affected. The rest is
+    undecided (ties).
     """
 
     alike: float
@@ -70,7 +70,7 @@ def verdicts(
 
 @dataclass
 class Leaves:
-    """The state of a proof about trees; all numbers are shares of possible people."""
+    """Hold the state of a proof about trees; all numbers are shares of possible people."""
 
     forest: Forest
     settled: list[tuple[Box, Shares]] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Leaves:
 
     @property
     def affected(self) -> float | None:
-        """The share that is affected, exactly; None while anybody is undecided."""
+        """Exact share that is affected; None while anybody is undecided."""
         if self.waiting or self.stopped:
             return None
         total = fsum(self.volume(box) * shares.affected for box, shares in self.settled)
@@ -103,27 +103,27 @@ class Leaves:
 
     @property
     def _counting(self) -> float:
-        """The share of all cases that counts."""
+        """Share of all cases that counts."""
         return 1.0 if self.forest.allowed is None else self.forest.allowed.share
 
     def volume(self, box: Box) -> float:
-        """The share of all cases that lies in a box."""
+        """Measure the share of all cases in a box."""
         ends = zip(self._mass, box.low, box.high, strict=True)
         return float(prod(mass[high + 1] - mass[low] for mass, low, high in ends))
 
     def density(self, box: Box) -> float:
-        """Which share of a box counts."""
+        """Measure the share of a box that counts."""
         if self.forest.allowed is None:
             return 1.0
         low, high = (np.array([ends], dtype=np.float64) for ends in box)
         return float(self.forest.allowed.density(low, high)[0])
 
     def mass(self, box: Box) -> float:
-        """The share of possible people who lie in a box."""
+        """Measure the share of possible people in a box."""
         return self.volume(box) * self.density(box) / self._counting
 
     def proved_mass(self, box: Box, shares: Shares) -> float:
-        """The share of possible people who lie in a box and are treated alike."""
+        """Measure the share of possible people in a box who are treated alike."""
         counting = self.density(box) - (1 - shares.alike)
         return max(0.0, self.volume(box) * counting / self._counting)
 
@@ -151,7 +151,7 @@ class Leaves:
             self.looked_at += 1
 
     def look(self, box: Box) -> tuple[Shares | None, list[Box]]:
-        """What is known of a box; or its halves."""
+        """Decide a box, or return its halves."""
         if not self.density(box):
             return Shares(1.0, 0.0), []
         cells = [np.arange(a, b + 1) for a, b in zip(box.low, box.high, strict=True)]
@@ -176,9 +176,7 @@ class Leaves:
         return Reached(alive[:, which], which)
 
     def groups(self, cells: list[Ints], reached: Reached) -> list[Ints]:
-        """For each attribute, the group of each cell: cells from which the same leaves of the box
-        are reached.
-        """
+        """Group the cells of each attribute from which the same leaves of the box are reached."""
         return [
             _groups(self.forest.inside[a][:, some][:, :, reached.which])
             if len(some) > 1
@@ -187,7 +185,7 @@ class Leaves:
         ]
 
     def bounded(self, cells: list[Ints], reached: Reached) -> Shares | None:
-        """Whether the sums of the least and the largest leaves decide about everybody."""
+        """Decide about everybody by the sums of the least and the largest leaves, if possible."""
         forest, (alive, which) = self.forest, reached
         values = forest.values[which][None]  # (1, leaves, pairs)
         begins = np.flatnonzero(np.diff(forest.tree[which], prepend=-1))
@@ -209,7 +207,7 @@ class Leaves:
         return Shares(1 - density, density) if hit[0] else None
 
     def counted(self, cells: list[Ints], reached: Reached, groups: list[Ints]) -> Shares:
-        """Everybody in a box, group by group."""
+        """Count everybody in a box, group by group."""
         forest, (alive, which) = self.forest, reached
         said = []
         for value in range(len(forest.base)):
@@ -274,8 +272,8 @@ class Leaves:
         return [Box(box.low, tuple(high)), Box(tuple(low), box.high)]
 
     def all_alike(self, cells: list[Ints]) -> bool:
-        """Whether everybody with these cells is treated alike; what is too large to count and not
-        bounded is not.
+        """Return True if everybody with these cells is proved to be treated alike; False where that
+        is too large to count and not bounded.
         """
         reached = self.reached(cells)
         if (known := self.bounded(cells, reached)) is not None:
@@ -298,7 +296,7 @@ class Leaves:
         return cases
 
     def arrays(self) -> dict[str, Any]:
-        """What a checker needs: every box in which somebody is proved to be treated alike."""
+        """Return every box in which somebody is proved to be treated alike, for the checker."""
         settled = [each for each in self.settled if self.proved_mass(*each) > 0]
         corners = np.array([box for box, _ in settled], dtype=np.int64)
         low, high = corners.reshape(len(settled), 2, len(self.forest.parts)).swapaxes(0, 1)

@@ -106,7 +106,7 @@ def proved_free(
 
 
 def _cases(chain: Chain, domain: Domain, x: Rows) -> tuple[Mask, Floats, Ints]:
-    """Who is inside the schema's bounds, different cases, and whose is which."""
+    """Return who is inside the schema's bounds, different cases, and the case of each person."""
     inside = domain.comparable(x) & ~domain.outside(x).rows
     cases, back = np.unique(chain.cases(domain, x[inside]), axis=0, return_inverse=True)
     return inside, cases, back.reshape(-1)
@@ -119,7 +119,7 @@ def _steps(domain: Domain, columns: list[int]) -> Floats:
 
 
 def _proved(chain: Chain, cases: Floats, reach: Floats) -> Mask:
-    """Which people's neighborhoods hold only people who are treated alike."""
+    """Mark people in whose neighborhoods everybody is treated alike."""
     low, high = np.maximum(cases - reach, 0), np.minimum(cases + reach, chain.last)
     free = np.flatnonzero(reach > 0)
     points = 3.0 ** len(free) if reach.max(initial=0) <= 1 else float((2 * reach[free] + 1).prod())
@@ -132,7 +132,7 @@ def _proved(chain: Chain, cases: Floats, reach: Floats) -> Mask:
 
 
 def _proved_free(chain: Chain, cases: Floats, group: list[int]) -> Mask:
-    """Which people are proved whatever values the attributes of a group take."""
+    """Mark people who are proved whatever values the attributes of a group take."""
     low, high = cases.copy(), cases.copy()
     low[:, group], high[:, group] = 0, chain.last[group]
     points = prod(chain.parts[a].size for a in group)
@@ -170,7 +170,7 @@ def _all_alike(chain: Chain, cases: Floats, around: Callable[[Floats], Floats]) 
 
 
 class _Asking:
-    """Asks who is treated alike, in float32 and where that is too near to a boundary in float64."""
+    """Query who is treated alike, in float32, and in float64 near a boundary."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain, self.error = chain, float32_error(chain)

@@ -25,7 +25,7 @@ AT_ONCE = 256
 
 
 class Planes(NamedTuple):
-    """For one class, in each box: everybody with `slopes · x + constant > 0` is given that class
+    """Prove a class in each box: everybody with `slopes · x + constant > 0` is given that class
     under every sensitive value. (columns, B) and (B,).
     """
 
@@ -34,7 +34,7 @@ class Planes(NamedTuple):
 
 
 def leading(chain: Chain, label: int) -> Ints:
-    """Which rows of `Bounds` say that this class is ahead of another."""
+    """Return the rows of `Bounds` that say that this class is ahead of another."""
     count = len(chain.pairs)
     ahead = [place for place, (one, _) in enumerate(chain.pairs) if one == label]
     behind = [count + place for place, (_, other) in enumerate(chain.pairs) if other == label]
@@ -42,8 +42,8 @@ def leading(chain: Chain, label: int) -> Ints:
 
 
 def plane_of(chain: Chain, found: Bounds, label: int, low: Floats, high: Floats) -> Planes:
-    """One plane below all those that a class needs: the mean slope, lowered by what each of them
-    can fall below it in the box.
+    """Find one plane below all those that a class needs: the mean slope, lowered by what each of
+    them can fall below it in the box.
     """
     rows = leading(chain, label)
     slopes, constants = found.slopes[rows], found.constants[rows]

@@ -71,7 +71,7 @@ class Proof:
         return 1 - self.alike if exact is None else exact
 
     def is_proved(self, cases: Floats | Ints) -> Mask:
-        """Which cases lie in what is proved (by boxes or half-spaces)."""
+        """Mark the cases that are proved (by boxes or half-spaces)."""
         if isinstance(self.chain, Forest):
             said = self.chain.differences(cases.astype(np.int64))
             return tree_verdicts(self.chain, said, said, _allowed(self.chain, cases))[0]
@@ -174,7 +174,7 @@ def _asked(chain: Chain, people: int, workers: int, tell: OnProgress) -> Proof:
 
 
 def _rest(search: Search, rng: np.random.Generator) -> Rate:
-    """People drawn uniformly from what is undecided, and how many of them are affected."""
+    """Draw people uniformly from what is undecided, and count the affected ones."""
     chain, boxes = search.chain, search.boxes
     is_open = np.flatnonzero(boxes.label[: boxes.count] < 0)
     low, high = boxes.corners(is_open)
@@ -202,13 +202,13 @@ def _allowed(chain: Chain | Forest, cases: Floats | Ints) -> Mask | None:
 
 
 def drawn(chain: Chain, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
-    """One case from each box, uniformly."""
+    """Draw one case from each box, uniformly."""
     room = rng.random(low.shape) * (high - low + chain.whole)
     return np.asarray(np.minimum(low + np.where(chain.whole, np.floor(room), room), high))
 
 
 def _on_right_side(chain: Chain, low: Floats, high: Floats, cases: Floats) -> Mask:
-    """Which case lies in a half-space that is proved in its box."""
+    """Mark the cases in a half-space that is proved in its box."""
     found = bounds(chain, low, high)
     proved = np.zeros(len(cases), dtype=bool)
     columns = chain.columns(cases)
@@ -259,7 +259,7 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
 
 
 def _whole(proof: Proof) -> dict[str, Any]:
-    """One box of all people and the share of them who are treated alike, without planes."""
+    """Return one box of all people and the share of them who are treated alike, without planes."""
     parts = proof.chain.parts
     last = [part.count - 1 if isinstance(part, Cells) else part.last for part in parts]
     counts = 1.0 if proof.chain.allowed is None else proof.chain.allowed.share

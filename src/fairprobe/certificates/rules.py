@@ -10,7 +10,7 @@ from fairprobe.schema.domain import Domain
 
 
 def goes_by(rule: DecisionRule | None, domain: Domain) -> int | None:
-    """The column of the attribute that is not sensitive and has a threshold for each value."""
+    """Return the column of the attribute that is not sensitive and has a threshold per value."""
     column = None if rule is None else rule.column
     return None if column is None or column in domain.sensitive_columns else column
 

@@ -56,7 +56,7 @@ class Abstain(PostHoc):
 
 
 class Abstaining(Model):
-    """A model that answers only those whose counterparts it answers alike."""
+    """Answer only people whose counterparts get the same answer."""
 
     def __init__(self, model: Model, domain: Domain) -> None:
         super().__init__(self._probabilities, batch=CASES_AT_ONCE)

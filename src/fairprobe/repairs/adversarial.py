@@ -181,7 +181,7 @@ class CFAIR(Adversarial):
 
 
 class Adversary(Penalty):
-    """Guesses the group of each person, and sends back to the network how to be guessed worse.
+    """Guess the group of each person, and push the network to make the guess harder.
     `weights` (C, V): of the groups.
     """
 
@@ -270,6 +270,6 @@ class _Reverse(torch.autograd.Function):
 
 
 def _reversed(hidden: Tensor, strength: float) -> Tensor:
-    """The same numbers; the gradient comes back times -strength."""
+    """Return the same numbers; the gradient comes back times -strength."""
     answer: Tensor = _Reverse.apply(hidden, strength)  # type: ignore[no-untyped-call]
     return answer

@@ -66,7 +66,7 @@ def shares_of(weights: str, own: Ints, count: int) -> Floats:
 
 
 class Averaged(Model):
-    """A model whose answers are means over counterparts."""
+    """Answer with means over counterparts."""
 
     def __init__(self, model: Model, domain: Domain, shares: Rows) -> None:
         super().__init__(self._average, batch=CASES_AT_ONCE)
@@ -88,7 +88,7 @@ class Averaged(Model):
 
 
 class AveragedAmounts(ScoreModel):
-    """A model whose amounts are means over counterparts."""
+    """Answer with mean amounts over counterparts."""
 
     def __init__(self, model: ScoreModel, domain: Domain, shares: Rows) -> None:
         super().__init__(self._average, batch=CASES_AT_ONCE)

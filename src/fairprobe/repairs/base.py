@@ -102,11 +102,11 @@ class Repair(Described, ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """As the command line calls it."""
+        """Name on the command line."""
 
     @property
     def group_goals(self) -> tuple[str, ...]:
-        """What it wants for groups, beside what it wants for single people: "parity", "odds"."""
+        """Goals for groups next to that for single people: "parity", "odds"."""
         return ()
 
     @property
@@ -114,12 +114,12 @@ class Repair(Described, ABC):
         return float(getattr(self, self.dial))
 
     def at(self, setting: float) -> Self:
-        """The same repair with its dial turned there."""
+        """Return the same repair with its dial turned there."""
         changed: dict[str, Any] = {self.dial: setting}
         return replace(self, **changed)
 
     def at_strength(self, strength: float) -> Self:
-        """The same repair with its dial turned there; raise SettingError if it has none."""
+        """Return the same repair with its dial turned there; raise SettingError if it has none."""
         if not self.has_dial:
             raise SettingError(
                 f"The repair '{self.name}' has no strength ({self.dial_means}). Leave it out."
@@ -127,7 +127,7 @@ class Repair(Described, ABC):
         return self.at(strength)
 
     def dial_grid(self) -> tuple[float, ...]:
-        """The settings that a trade-off curve shows, 0 (no repair) and its own among them."""
+        """List the settings of a trade-off curve, including 0 (no repair) and the repair's own."""
         if not self.has_dial:
             return (self.dial_at,)
         return tuple(
@@ -135,12 +135,12 @@ class Repair(Described, ABC):
         )
 
     def lessons(self, given: TorchModel, data: Dataset) -> Dataset:
-        """What is learned from, also by the controls: the data, or the data with other labels."""
+        """Return the training data, also of the controls: the data, or with other labels."""
         del given
         return data
 
     def shaped(self, network: nn.Module, data: Dataset) -> nn.Module:
-        """A network of the given shape in the shape that it gets by the repair."""
+        """Return a network of the given shape in the shape that it gets by the repair."""
         del data
         return network
 
@@ -240,7 +240,7 @@ def learn(
 
 
 def in_place_of(given: TorchModel, model: TorchModel) -> TorchModel:
-    """The network with the decision rule and the origin of the one that it replaces."""
+    """Give the network the decision rule and the origin of the one that it replaces."""
     model.decision, model.about, model.own = given.decision, given.about, given.own
     return model
 
@@ -268,8 +268,8 @@ def alive(
 
 
 def network_of(model: Model) -> TorchModel:
-    """The model as a network; raise ModelError for a black box and for a network whose weights may
-    not change: nothing can be trained.
+    """Return the model as a network; raise ModelError for a black box and for a network whose
+    weights may not change: nothing can be trained.
     """
     if not isinstance(model, TorchModel):
         raise ModelError(
@@ -285,8 +285,8 @@ def network_of(model: Model) -> TorchModel:
 
 
 def initial_network(model: TorchModel, start: str, seed: int) -> nn.Module:
-    """A copy of the network, with fresh weights if it starts from scratch. The seed affects no
-    other random numbers.
+    """Copy the network, with fresh weights if it starts from scratch. The seed affects no other
+    random numbers.
     """
     network = copy.deepcopy(model.module)
     if start == "fine-tune":

@@ -42,8 +42,8 @@ class Blind(Repair):
 
 
 def blindfolded(network: nn.Module, data: Dataset) -> nn.Module:
-    """The network behind a scale that turns the sensitive columns into 0 (one of ours has such a
-    scale already), and before that a merge of the coupled categories, if there are any.
+    """Put the network behind a scale that turns the sensitive columns into 0 (one of ours has such
+    a scale already), and before that a merge of the coupled categories, if there are any.
     """
     encoder, merge = Encoder(data.domain), Merge.of(data.domain)
     seen = torch.ones(encoder.width)

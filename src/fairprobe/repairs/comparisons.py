@@ -71,7 +71,7 @@ class Trial:
 
 
 class Spread(Result, frozen=True, kw_only=True):
-    """A number's mean over the seeds, and its smallest and largest value."""
+    """Mean of a number over the seeds, and its smallest and largest value."""
 
     mean: Number
     least: Number
@@ -286,7 +286,7 @@ class GroupGap:
 
     @property
     def able(self) -> list[int]:
-        """The groups with enough people."""
+        """Groups with enough people."""
         groups, counts = np.unique(self.group[self.group >= 0], return_counts=True)
         return [int(group) for group in groups[counts >= SMALLEST]]
 

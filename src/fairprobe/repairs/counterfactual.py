@@ -164,7 +164,7 @@ class CounterfactualPenalty(Penalty):
         return self.strength * (real + drawn) / 2
 
     def _difference(self, x: Rows, logits: Tensor, batch: Batch) -> Tensor:
-        """The mean divergence between these people's answers and those of their counterparts."""
+        """Measure the mean divergence between these people's answers and their counterparts'."""
         rows, others = self._partners(x, np.flatnonzero(self.domain.comparable(x)))
         if len(rows) == 0:
             return logits.new_zeros(())

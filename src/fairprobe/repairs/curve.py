@@ -48,7 +48,7 @@ class Point:
 
     @property
     def quality(self) -> float:
-        """The accuracy, or 1 less the error."""
+        """Accuracy, or 1 less the error."""
         return 1 - (self.error or 0.0) if self.accuracy is None else self.accuracy.estimate
 
     @property

@@ -35,5 +35,5 @@ def squares(one: Tensor, other: Tensor) -> Tensor:
 
 
 def apart(data: Dataset) -> Apart:
-    """How far two answers are apart, for labels of this data."""
+    """Return the distance between answers, for labels of this data."""
     return js_of_logits if data.amounts is None else squares

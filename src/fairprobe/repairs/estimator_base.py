@@ -70,7 +70,7 @@ LIVE = ("model_", "coding_", "data_")  # objects that a file cannot hold
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A network that learns under a repair. Which one, the classes below say."""
+    """Train a network under a repair, which the subclasses name."""
 
     sensitive: Sensitive | None = None
     hidden: Sequence[int] = LFCN
@@ -83,7 +83,7 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
 
     @abstractmethod
     def repair(self) -> Repair:
-        """The repair with these settings."""
+        """Return the repair with these settings."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
         """Learn from the rows; `sample_weight` (N,) says how much each of them counts."""
@@ -145,8 +145,8 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return exact
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """The share of people who are answered right *and* like all their counterparts, so that a
-        search over settings does not take the one that repairs nothing. Without sensitive columns
+        """Measure the share of people who are answered right *and* like all their counterparts, so
+        a search over settings does not take the one that repairs nothing. Without sensitive columns
         it is the accuracy, and so it is for people whose sensitive value is not known.
         """
         right = self.predict(X) == self._labels(self._read(X, reset=False), y)
@@ -178,7 +178,7 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     # -- saving ------------------------------------------------------------------------------------
 
     def __getstate__(self) -> dict[str, Any]:
-        """Settings, names and numbers; the schema as the text of a domain file."""
+        """Return settings, names and numbers; the schema as the text of a domain file."""
         state: dict[str, Any] = super().__getstate__()
         if "model_" not in state:
             return state
@@ -215,8 +215,8 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
     # -- reading what is given ---------------------------------------------------------------------
 
     def _read(self, X: Any, *, reset: bool, **labels: Any) -> pd.DataFrame:  # noqa: N803
-        """The rows as a frame, after the checks of scikit-learn: two dimensions, dense, the columns
-        and names of `fit`.
+        """Return the rows as a frame, after the checks of scikit-learn: two dimensions, dense, the
+        columns and names of `fit`.
         """
         X = in_pandas(X)  # noqa: N806
         if not isinstance(X, pd.DataFrame):
@@ -228,7 +228,7 @@ class RepairClassifier(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[mis
         return frame if reset or names is None else frame.set_axis([*map(str, names)], axis=1)
 
     def _rows(self, X: Any) -> Rows:  # noqa: N803
-        """The rows as codes."""
+        """Code the rows."""
         return self.coding_.rows(merged(self._read(X, reset=False), self._groups))
 
     def _weights(self, weights: Any, rows: Any) -> Floats:
@@ -318,13 +318,13 @@ def _layers(model: TorchModel) -> tuple[int, ...]:
 
 
 def in_pandas(table: Any) -> Any:
-    """A DataFrame of polars as one of pandas, with its names; anything else as it is."""
+    """Convert a DataFrame of polars to pandas, with its names; return anything else as it is."""
     is_polars = type(table).__module__.partition(".")[0] == "polars"
     return table.to_pandas() if is_polars and hasattr(table, "to_pandas") else table
 
 
 def _coding(frame: pd.DataFrame, sensitive: tuple[str, ...]) -> Coding:
-    """The coding of a table in which floats stay real, although they may be whole so far."""
+    """Code a table in which floats stay real, although they may be whole so far."""
     coding = Coding.of(frame, sensitive=sensitive, gaps=True)
     attributes = tuple(
         replace(each, kind="real", grain=0.0, missing=below(each.low, each.high))
@@ -343,7 +343,7 @@ def _coding(frame: pd.DataFrame, sensitive: tuple[str, ...]) -> Coding:
 
 
 def groups_of_columns(sensitive: Sensitive, frame: pd.DataFrame) -> tuple[Groups, tuple[str, ...]]:
-    """The one-hot attributes, each with its columns, and the names of all sensitive attributes."""
+    """Return the one-hot attributes with their columns, and the names of all sensitive ones."""
     names = [str(name) for name in frame.columns]
     groups: Groups = {}
     alone: list[str] = []
@@ -361,7 +361,7 @@ def groups_of_columns(sensitive: Sensitive, frame: pd.DataFrame) -> tuple[Groups
 
 
 def is_one_hot(columns: Sequence[str], frame: pd.DataFrame) -> bool:
-    """Whether exactly one of these columns is 1 in every row, and the others are 0."""
+    """Return True if exactly one of these columns is 1 in every row, and the others are 0."""
     if any(name not in frame.columns for name in columns):
         return False
     return all(_is_binary(frame[name]) for name in columns) and bool(
@@ -370,7 +370,7 @@ def is_one_hot(columns: Sequence[str], frame: pd.DataFrame) -> bool:
 
 
 def merged(frame: pd.DataFrame, groups: Groups) -> pd.DataFrame:
-    """The table with one column of words in the place of each group; a row in which none or several
+    """Replace each group of columns by one column of words; a row in which none or several
     of its columns are 1 has a gap.
     """
     for name, columns in groups.items():
@@ -401,8 +401,8 @@ def warn_about_parts(sensitive: Sequence[str], frame: pd.DataFrame) -> None:
 
 
 def _group(name: str, frame: pd.DataFrame) -> list[str]:
-    """The columns beside this one that are one-hot with it, or one elsewhere that is its
-    opposite; none if there are none.
+    """Find the columns next to this one that are one-hot with it, or one elsewhere that is its
+    opposite; an empty list if there are none.
     """
     if len(frame) < MIN_ROWS or not _is_binary(frame[name]):
         return []
@@ -427,7 +427,7 @@ def _group(name: str, frame: pd.DataFrame) -> list[str]:
 
 
 def _is_binary(column: pd.Series[Any]) -> bool:
-    """Whether a column holds 0 and 1, both of them, and nothing else."""
+    """Return True if a column contains 0 and 1, both of them, and nothing else."""
     if column.dtype.kind not in "biuf":
         return False
     values = column.to_numpy()
@@ -453,7 +453,7 @@ def _check_one_hot(columns: list[str], frame: pd.DataFrame) -> None:
 
 
 def _common_name(columns: Sequence[str], taken: Sequence[str]) -> str:
-    """What the attribute is called: what its columns' names begin with."""
+    """Name the attribute by what its columns' names begin with."""
     same = takewhile(lambda letters: len(set(letters)) == 1, zip(*columns, strict=False))
     name = "".join(letters[0] for letters in same).rstrip("_=-. ") or " or ".join(columns)
     while name in taken:

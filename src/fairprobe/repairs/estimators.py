@@ -172,5 +172,5 @@ class RetrainClassifier(RepairClassifier):
 
 
 def _unless_none(**setting: Any) -> dict[str, Any]:
-    """A setting that is given; the repair's own default otherwise."""
+    """Return the settings that are given; the others stay the repair's defaults."""
     return {name: value for name, value in setting.items() if value is not None}

@@ -44,8 +44,8 @@ class Scores:
 
 
 def composed(model: Any, plan: Plan, scores: Scores, widths: dict[str, int]) -> Any:
-    """The given ONNX model behind the repair. `widths` are the columns of each input, which follow
-    each other as the columns of the plan do.
+    """Put the given ONNX model behind the repair. `widths` are the columns of each input, which
+    follow each other as the columns of the plan do.
     """
     from onnx import ModelProto, compose, helper
 
@@ -70,7 +70,7 @@ def composed(model: Any, plan: Plan, scores: Scores, widths: dict[str, int]) -> 
 
 
 def _check(model: Any, plan: Plan, scores: Scores) -> None:
-    """Refuse what cannot be composed."""
+    """Raise ModelError for a file that cannot be composed."""
     if plan.numbers is None:
         raise ModelError("An ONNX file that takes text is not composed with a repair.")
     version = next(
@@ -90,7 +90,7 @@ def _check(model: Any, plan: Plan, scores: Scores) -> None:
 
 
 class _Graph:
-    """The nodes around the given graph."""
+    """Build the nodes around the given graph."""
 
     def __init__(self, model: Any, plan: Plan, scores: Scores, widths: dict[str, int]) -> None:
         self.model, self.plan, self.scores, self.widths = model, plan, scores, widths
@@ -154,7 +154,7 @@ class _Graph:
             start += width
 
     def _with_values(self, name: str, mine: list[int], start: int, place: int) -> str:
-        """An input with the combination of values at this place in the columns that are there."""
+        """Set the combination of values at this place in the columns of an input."""
         width, kind = self.widths[name], self.types[name]
         pieces, index = [name], list(range(width))
         if mine:
@@ -232,7 +232,7 @@ class _Graph:
     # -- answers -----------------------------------------------------------------------------------
 
     def answer(self) -> list[Any]:
-        """The outputs of the whole graph, under their own names."""
+        """Return the outputs of the whole graph, under their own names."""
         from onnx import TensorProto, helper
 
         answered = getattr(self, f"_{self.plan.repair}")(PREFIX + self.scores.name)
@@ -309,7 +309,7 @@ class _Graph:
         return self.node("Div", weighed, self.node("MatMul", weighed, ones))
 
     def _abstain(self, scores: str) -> tuple[str, str]:
-        """The scores of the rows as they are, ties where answers differ; and where they do."""
+        """Return the scores of the rows, ties where answers differ; and where they do."""
         p = self.shaped(self._probabilities(self.shaped(scores, -1, self._width)), -1, self._width)
         if self.plan.thresholds or self._width == 1:
             column = p

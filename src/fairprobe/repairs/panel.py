@@ -92,7 +92,7 @@ class Classes:
         return individual_fairness(domain, model, x, over=over, rng=rng).b
 
     def _single(self, seed: int) -> np.random.Generator | None:
-        """The same seed draws the same single counterparts."""
+        """Return what draws single counterparts, the same with the same seed."""
         return np.random.default_rng([seed, 3]) if self.pairs == "single" else None
 
 
@@ -164,7 +164,7 @@ class Panel:
 
     @cached_property
     def test(self) -> Ints:
-        """The people held out."""
+        """People held out."""
         return self.data.split(self.seed).test
 
     @cached_property
@@ -176,14 +176,14 @@ class Panel:
 
     @cached_property
     def others(self) -> tuple[str, ...]:
-        """The other protected attributes, without those in which nobody differs."""
+        """Other protected attributes, without those in which nobody differs."""
         data, domain = self.data, self.data.domain
         others = [name for name in data.protected if name not in domain.sensitive]
         return tuple(name for name in others if len(np.unique(data.x[:, domain.index(name)])) > 1)
 
     @property
     def alone(self) -> tuple[str, ...]:
-        """The sensitive attributes if there are several."""
+        """Sensitive attributes if there are several."""
         names = self.data.domain.sensitive
         return names if len(names) > 1 else ()
 

@@ -56,7 +56,7 @@ class Counterparts:
 
 
 class People(Protocol):
-    """What makes the counterparts of a table's rows."""
+    """Make the counterparts of a table's rows."""
 
     def counterparts(self, table: Any) -> Counterparts: ...
 
@@ -160,7 +160,7 @@ class Words:
 
 
 def _as_in(cells: pd.Series[Any], column: pd.Series[Any]) -> pd.Series[Any]:
-    """The cells in the type of the column, which may not know all of them as categories yet."""
+    """Convert the cells to the type of the column; categories that it lacks are added."""
     kind = column.dtype
     if isinstance(kind, pd.CategoricalDtype):
         plain = cells.astype(object)
@@ -223,7 +223,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self._abstained(every, made)
 
     def _abstained(self, every: Floats, made: Counterparts) -> tuple[Floats, Mask]:
-        """The model's own answers, the last of all; ties where they differ."""
+        """Return the model's own answers, the last of all; ties where they differ."""
         *_, classes = every.shape
         labels = every.argmax(axis=2)
         own, tie = every[-1], np.full(classes, 1 / classes)
@@ -246,12 +246,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def reached(thresholds: list[float]) -> list[float]:
-    """The thresholds a little lower, so that who is just there gets the answer."""
+    """Lower the thresholds a little, so that equality passes."""
     return [each * (1 - JUST_THERE) for each in thresholds]
 
 
 def decoded(content: object) -> Plan:
-    """A plan from plain data; raise ModelError if it is none."""
+    """Decode a plan from plain data; raise ModelError if it is invalid."""
     try:
         plan = msgspec.convert(content, Plan)
         values = 1 if plan.numbers is None else len(plan.numbers.values)
@@ -295,9 +295,9 @@ def plan_of(
     to_numbers: ToNumbers | None = None,
     order: Sequence[int] | None = None,
 ) -> Plan:
-    """The repair of `repaired` as plain data. `to_numbers` turns rows into the model's numbers,
-    None if it takes words; `order` is the position of each class among the model's scores, if it
-    differs.
+    """Return the repair of `repaired` as plain data. `to_numbers` turns rows into the model's
+    numbers, None if it takes words; `order` is the position of each class among the model's scores,
+    if it differs.
     """
     count, rule = data.domain.value_count, repaired.decision
     positive = 1 if rule is None else rule.positive
@@ -330,7 +330,7 @@ def plan_of(
 
 
 def needs_code(data: Dataset) -> bool:
-    """Whether constraints that have no text rule out counterparts of people in the data."""
+    """Return True if constraints without a text rule out counterparts of people in the data."""
     of_code = tuple(
         each
         for each in data.domain.constraints
@@ -340,7 +340,7 @@ def needs_code(data: Dataset) -> bool:
 
 
 def learn_numbers(to_numbers: ToNumbers, data: Dataset) -> Numbers:
-    """Which of the model's columns change with the sensitive values and with what is coupled to
+    """Find the model's columns that change with the sensitive values and with what is coupled to
     them; raise ModelError if they hold anything else as well.
     """
     domain = data.domain
@@ -367,8 +367,8 @@ def learn_numbers(to_numbers: ToNumbers, data: Dataset) -> Numbers:
 def _standing(
     to_numbers: ToNumbers, rows: Rows, names: Sequence[str]
 ) -> tuple[list[int], list[list[float]]]:
-    """Which columns differ between the rows (n, V, A) of each person, and what stands in them for
-    each of the V, whoever it is.
+    """Find the columns that differ between the rows (n, V, A) of each person, and their numbers for
+    each of the V, the same for all people.
     """
     people, values, attributes = rows.shape
     numbers = np.asarray(to_numbers(rows.reshape(-1, attributes)), dtype=np.float64)

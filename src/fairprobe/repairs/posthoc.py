@@ -44,8 +44,8 @@ class PostHoc(Described, ABC):
 
     @abstractmethod
     def __call__(self, model: Model, data: Dataset, *, seed: int = 0) -> Model:
-        """The repaired model; the given one is left as it is. What is chosen by people is chosen by
-        the validation part of the split by `seed`.
+        """Return the repaired model; the given one is left as it is. What is chosen by people is
+        chosen by the validation part of the split by `seed`.
         """
 
 
@@ -55,13 +55,13 @@ def check_description(repair: object) -> None:
 
 
 def about(model: Model, repair: str) -> About:
-    """What is known of a repaired model, by that of the given one."""
+    """Describe a repaired model, by the description of the given one."""
     given = model.about or About(type(model).__name__, "model")
     return replace(given, name=f"{given.name}, repaired by {repair}", why=WHY, origin=None)
 
 
 class Cases:
-    """The cases of rows: `place` (N,) says which of M each row belongs to.
+    """Find the cases of rows: `place` (N,) says which of M each row belongs to.
 
     A person whose sensitive value is not known has the counterparts of one with the first value.
     """

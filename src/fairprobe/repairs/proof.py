@@ -100,7 +100,7 @@ class Proof:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """The reasons against it, in sentences."""
+        """Reasons against it, in sentences."""
         return self.decision.reasons
 
     @property

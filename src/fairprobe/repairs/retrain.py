@@ -126,8 +126,8 @@ class Retrain(Repair):
     def examples(
         self, model: TorchModel, data: Dataset, *, seed: int, rng: np.random.Generator
     ) -> Examples:
-        """The IDIs that join the training data, with their labels. The test people of the split by
-        `seed` are not used.
+        """Find the IDIs that join the training data, with their labels. The test people of the
+        split by `seed` are not used.
         """
         domain = data.domain
         part = data.split(seed).train
@@ -145,8 +145,8 @@ class Retrain(Repair):
     def _around_people(
         self, model: TorchModel, data: Dataset, part: Ints, rng: np.random.Generator
     ) -> _Found:
-        """The people in the data who are affected, in any order, and then what the search finds
-        around people in the data.
+        """Return the people in the data who are affected, in any order, and then what the search
+        finds around people in the data.
         """
         domain = data.domain
         inside = domain.clip(data.x[part])

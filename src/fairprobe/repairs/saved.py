@@ -115,7 +115,7 @@ def _save_onnx(graph: Graph, plan: Plan, joint: Joint, data: Dataset, file: Path
 
 
 def _scores(graph: Graph, joint: Joint, numbers: Any, name: str) -> Scores:
-    """What the outputs of a graph hold, by its answers about people."""
+    """Recognize the outputs of a graph by its answers about people."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(
@@ -148,7 +148,7 @@ def _scores(graph: Graph, joint: Joint, numbers: Any, name: str) -> Scores:
 
 
 def _labels(values: Any, best: Any, classes: int, name: str) -> list[Any]:
-    """The label of each class."""
+    """Find the label of each class."""
     table = np.asarray(values)
     if table.shape != best.shape or table.dtype.kind not in "iuOUS":
         raise ModelError(
@@ -196,13 +196,13 @@ def _function(
 
 
 def _plain(text: str) -> str:
-    """Text that cannot end a docstring."""
+    """Replace characters that could end a docstring."""
     return "".join(each if each.isalnum() or each in " .,:/_-<>=?&'" else "_" for each in text)
 
 
 def saved_function(model: dict[str, Any], plan: dict[str, Any]) -> Callable[[Any], Floats]:
-    """The function of a saved file: `model` says how the user's model is opened and what its scores
-    are, `plan` is the repair.
+    """Return the function of a saved file: `model` says how the user's model is opened and what its
+    scores are, `plan` is the repair.
     """
     how = decoded(plan)
 

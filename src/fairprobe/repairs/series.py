@@ -125,7 +125,7 @@ class Trainer:
 
 @dataclass(frozen=True)
 class Networks:
-    """The two networks of a seed."""
+    """Hold the two networks of a seed."""
 
     seed: int
     control: TorchModel

@@ -66,7 +66,7 @@ class SubgroupChange(Result, frozen=True, kw_only=True):
 
     @property
     def rise(self) -> float:
-        """How much higher the share is than with either of the other two."""
+        """Rise of the share above both of the other two."""
         return self.repaired - max(self.given, self.control)
 
     def is_harmed(self, alpha: float) -> bool:

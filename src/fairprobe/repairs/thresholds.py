@@ -61,7 +61,7 @@ class Thresholds(PostHoc):
         return model.with_decision(self.decision(model, data, seed=seed), data)
 
     def decision(self, model: Model, data: Dataset, *, seed: int = 0) -> Decision:
-        """The thresholds, as a decision rule that a model carries."""
+        """Choose the thresholds, as a decision rule of a model."""
         data.domain.require_sensitive()
         if len(data.domain.sensitive) > 1 or len(data.classes) != 2:
             raise SettingError(
@@ -83,9 +83,9 @@ class Thresholds(PostHoc):
         )
 
     def choose(self, score: Floats, is_positive: Mask, groups: Ints, count: int) -> list[float]:
-        """The threshold of each of `count` groups, and last of people whose group is not known, by
-        validation people: their `score`, whether the favorable class is theirs, and their group
-        (-1: not known).
+        """Choose the threshold of each of `count` groups, and last of people whose group is
+        unknown, by validation people: their `score`, whether the favorable class is theirs, and
+        their group (-1: not known).
         """
         among = is_positive if self.criterion == "equal_opportunity" else np.full(len(score), True)
         if among.sum() < FEWEST:
@@ -114,8 +114,8 @@ def groups_of(data: Dataset, rows: Ints) -> Ints:
 
 
 def _thresholds(score: Floats) -> Floats:
-    """The threshold for each of `SHARES`: in the middle between two scores, so that the share at
-    or above it is as near as possible.
+    """Return the threshold for each of `SHARES`: in the middle between two scores, so that the
+    share at or above it is as near as possible.
     """
     values, counts = np.unique(-score, return_counts=True)
     ends = np.concatenate([[1.0], -values, [0.0]])

@@ -47,7 +47,7 @@ FOR_THRESHOLDS = 0.2  # of the rows, which the estimator does not learn from
 
 
 class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """A classifier behind a post-hoc repair. Which one, the classes below say."""
+    """Wrap a classifier in a post-hoc repair, which the subclasses name."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC)
 
     @abstractmethod
     def _plan(self, coding: Coding, frame: pd.DataFrame, y: Any) -> Plan:
-        """The repair for rows with this schema; `y` are their numbers of classes."""
+        """Choose the repair for rows with this schema; `y` are their numbers of classes."""
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:  # noqa: N803
         """Fit the estimator, unless it is frozen, and choose what the repair needs."""
@@ -116,7 +116,7 @@ class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC)
         )
 
     def _read(self, X: Any, *, reset: bool, **labels: Any) -> Any:  # noqa: N803
-        """The table, after the checks of scikit-learn."""
+        """Return the table after the checks of scikit-learn."""
         table = in_pandas(X)
         if not isinstance(table, pd.DataFrame):
             table = check_array(
@@ -126,7 +126,7 @@ class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC)
         return table
 
     def _parts(self, labels: Any) -> tuple[Any, Any]:
-        """The rows to learn from and those that the repair is chosen by: all of them."""
+        """Return the rows to learn from and those that the repair is chosen by: all of them."""
         every = np.arange(len(labels))
         return every, every
 
@@ -158,7 +158,7 @@ class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC)
 
 
 class AverageClassifier(PostHocClassifier):
-    """Answers with the mean over all counterparts: the same for all sensitive values
+    """Answer with the mean over all counterparts: the same for all sensitive values
     (`repairs.Average`). `weights`: "uniform", or "shares" of the values in `X`.
     """
 
@@ -181,7 +181,7 @@ class AverageClassifier(PostHocClassifier):
 
 
 class ThresholdsClassifier(PostHocClassifier):
-    """Gives the class `positive` (by default the second) from another probability on in each group
+    """Give the class `positive` (by default the second) from another probability on in each group
     (`repairs.Thresholds`).
 
     An estimator that is not frozen learns from four fifths of the rows, and the thresholds are
@@ -232,7 +232,7 @@ class ThresholdsClassifier(PostHocClassifier):
 
 
 class AbstainingClassifier(PostHocClassifier):
-    """Hands people whose counterparts are answered differently to a human (`repairs.Abstain`).
+    """Hand people whose counterparts are answered differently to a human (`repairs.Abstain`).
 
     `predict` says `TO_A_HUMAN` for them, `predict_proba` that all classes are equally probable, and
     `score` is the accuracy of the others.
@@ -255,7 +255,7 @@ class AbstainingClassifier(PostHocClassifier):
         return answers
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
-        """The accuracy for those who are answered; NaN if nobody is."""
+        """Measure the accuracy for those who are answered; NaN if nobody is."""
         p, handed = self._answer(X)
         weights = np.ones(len(p)) if sample_weight is None else np.asarray(sample_weight)
         right = self.classes_[p.argmax(axis=1)] == np.asarray(y)
@@ -271,7 +271,7 @@ CLASSIFIERS: dict[str, type[PostHocClassifier]] = {
 
 
 def fitted_classifier(estimator: Any, plan: Plan) -> PostHocClassifier:
-    """A fitted classifier of the user's behind a repair that is already chosen."""
+    """Wrap a fitted classifier in a repair that is already chosen."""
     made = CLASSIFIERS[plan.repair](FrozenEstimator(estimator), schema=plan.schema or None)
     made.estimator_, made.classes_ = made.estimator, estimator.classes_
     made.plan_ = msgspec.to_builtins(plan, str_keys=True)
@@ -288,7 +288,7 @@ def repaired_function(
     *,
     seed: int = 0,
 ) -> Callable[[pd.DataFrame], Floats]:
-    """A function around `predict`, which turns a table of the data's own words into probabilities
+    """Wrap `predict`, a function that turns a table of the data's own words into probabilities
     ((N, C), or (N,) of the second class) and may ask an endpoint. It takes the same tables, and
     returns (N, C) after the repair, by default the average over counterparts. What the repair
     chooses by people is chosen by the validation part of the split by `seed`.
