@@ -28,7 +28,7 @@ import pyarrow as pa
 from fairprobe import datasets, networks
 from fairprobe.audits import audit
 from fairprobe.findings import _schema, _write
-from fairprobe.runs import FINDINGS
+from fairprobe.runs.store import FINDINGS
 from fairprobe.search import Budget
 from fairprobe.storage import scratch
 

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets import Dataset
-from fairprobe.documents import TableDocument, from_dict, read_table_run, to_dict
+from fairprobe.documents import TableDocument, from_dict, to_dict
 from fairprobe.models import Model, TorchModel, load_model
 from fairprobe.present import plots, tradeoff
 from fairprobe.present.svg import WIDTH
-from fairprobe.runs import reopen
+from fairprobe.runs.reopen import reopen
+from fairprobe.runs.store import read_table_run
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import METHODS
 

@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import msgspec
 
-from fairprobe.documents import read_run
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.runs.store import read_run
 from papers import paper
 from papers.base import Experiment, Plan
 from papers.document import ExperimentDocument, Provenance

@@ -115,6 +115,8 @@ class RankTest(Result, frozen=True):
 class Run(Result, frozen=True, kw_only=True):
     """What every kind of run has. A subclass adds `kind`, `format` and its own results."""
 
+    kind: str = ""
+    format: int = 1
     created: str
     command: str
     versions: dict[str, str]

@@ -26,7 +26,6 @@ import fairprobe as fp
 from fairprobe import networks, storage
 from fairprobe.arrays import Rows
 from fairprobe.audits import Audit, RunFolder
-from fairprobe.audits import base as base_module
 from fairprobe.datasets import Dataset
 from fairprobe.documents import TableDocument, to_dict
 from fairprobe.errors import (
@@ -43,6 +42,7 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.present import render
 from fairprobe.present.markdown import model_card
+from fairprobe.runs.reopen import store as base_module
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import ADF, Budget, Themis, loop
 from tests.helpers import VARIANTS, blind, linear, merit, planted, read_document
@@ -900,7 +900,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "the findings": (Findings, "save"),
     "the network": (networks, "save"),
     "the document": (base_module, "write_text"),
-    "the report": (base_module, "render"),
+    "the report": (base_module, "page"),
     "the last move": (RunFolder, "take_place"),
 }
 

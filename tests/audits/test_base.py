@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairprobe.audits.base import Stages, _malloc_trim
+from fairprobe.runs.stages import Stages, _malloc_trim
 
 PIECE = 64 * 1024  # bytes: below the size from which glibc gives each piece back at once
 PIECES = 2000

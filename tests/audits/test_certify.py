@@ -17,11 +17,11 @@ from fairprobe.certificates.fold import chain_of
 from fairprobe.certificates.people import proved_radius
 from fairprobe.cli import app
 from fairprobe.cli.common import BAD_INPUT, OK
-from fairprobe.documents import read_table_run
 from fairprobe.errors import ModelError
 from fairprobe.models import TorchModel
 from fairprobe.networks import Training
 from fairprobe.repairs.certified import Certified
+from fairprobe.runs.store import read_table_run
 from tests.certificates.small import network, numbers
 
 DOMAIN = numbers(sizes=(12, 9, 11))

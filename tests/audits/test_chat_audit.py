@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.cli import app
-from fairprobe.documents import read_run
 from fairprobe.documents.table import TableDocument
 from fairprobe.models.formats.http import TOKEN
 from fairprobe.present import render
+from fairprobe.runs.store import read_run
 from tests.chat_servers import ChatServer, answering, question
 
 SECRET = "sk-s3cret-t0ken"

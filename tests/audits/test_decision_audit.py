@@ -16,7 +16,7 @@ from fairprobe.arrays import Floats, Rows
 from fairprobe.audits.confirm import confirmed
 from fairprobe.audits.partial import prepare
 from fairprobe.datasets import Dataset
-from fairprobe.documents import from_dict, read_table_run, to_dict
+from fairprobe.documents import from_dict, to_dict
 from fairprobe.documents.table import TableDocument
 from fairprobe.errors import ModelError, StorageError
 from fairprobe.gate import Policy, check, sampler_of
@@ -27,7 +27,8 @@ from fairprobe.present.page import python
 from fairprobe.pytest_plugin import Fairness
 from fairprobe.repairs import repair_named
 from fairprobe.repairs.points import random_points
-from fairprobe.runs import model_of, reopen
+from fairprobe.runs.reopen import model_of, reopen
+from fairprobe.runs.store import read_table_run
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget
 from tests.helpers import linear, typed

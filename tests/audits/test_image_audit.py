@@ -17,10 +17,9 @@ from scipy.stats import binomtest
 from torch import Tensor, nn
 
 import fairprobe as fp
-from fairprobe.audits import base
 from fairprobe.audits.images import ImageAudit
 from fairprobe.datasets.image_sets import FACE_CLASSES, ImageAttribute, ImageSet
-from fairprobe.documents import from_dict, read_run, to_dict
+from fairprobe.documents import from_dict, to_dict
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.errors import DataError, ModelError, SettingError, StorageError
 from fairprobe.images.attribute import attribute_head
@@ -36,6 +35,8 @@ from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
 from fairprobe.present import render
 from fairprobe.present.image_sentences import sentences, verdict
+from fairprobe.runs.reopen import store
+from fairprobe.runs.store import read_run
 from fairprobe.statistics.rates import Rate
 
 SIDE, TIMES = 12, 128
@@ -307,7 +308,7 @@ def test_a_full_disk_costs_nothing(
             raise OSError(28, "No space left on device")
         return render(document)
 
-    monkeypatch.setattr(base, "render", full_at_first)
+    monkeypatch.setattr(store, "page", full_at_first)
     with pytest.raises(StorageError, match="No space left on device") as caught:
         whole.save(tmp_path / "run")
     (rescued,) = temporary.iterdir()
@@ -327,7 +328,7 @@ def test_an_audit_whose_place_was_taken_meanwhile_is_not_lost(
     whole: ImageAudit, tmp_path: Path, temporary: Path
 ) -> None:
     def save() -> None:
-        with base.RunFolder(tmp_path / "run") as run:
+        with store.RunFolder(tmp_path / "run") as run:
             (tmp_path / "run").mkdir()
             (tmp_path / "run" / "audit.json").write_text("somebody else's")
             run.fill(whole)

@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fairprobe.audits.base import Stages
 from fairprobe.audits.scene_forecast import Forecast, forecast
 from fairprobe.audits.scenes import audit_scenes
 from fairprobe.cli import app
 from fairprobe.errors import ModelError
+from fairprobe.runs.stages import Stages
 from fairprobe.scenes import Detection, Detector
 from fairprobe.scenes.detectors.function import FunctionDetector
 from fairprobe.scenes.plan import Settings

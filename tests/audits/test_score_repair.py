@@ -21,12 +21,13 @@ from fairprobe.arrays import Rows
 from fairprobe.audits.scores import ScoreAudit
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset
-from fairprobe.documents import ScoresDocument, read_run
+from fairprobe.documents import ScoresDocument
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import Encoder, ScoreModel, Tolerance
 from fairprobe.networks import Training
 from fairprobe.repairs import any_repair_named, prove
 from fairprobe.repairs.panel import Amounts
+from fairprobe.runs.store import read_run
 from tests.helpers import known
 from tests.user_models import old_exporters
 

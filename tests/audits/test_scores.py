@@ -20,11 +20,12 @@ from fairprobe.arrays import Rows
 from fairprobe.audits.scores import ScoreAudit
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset
-from fairprobe.documents import ScoresDocument, read_run
+from fairprobe.documents import ScoresDocument
 from fairprobe.errors import DataError, GuessWarning, ModelError, SettingError
 from fairprobe.judgement import judge
 from fairprobe.metrics.scores import change_of, scored_groups
 from fairprobe.models import ScoreModel, Tolerance, load_model
+from fairprobe.runs.store import read_run
 
 SMALL: dict[str, Any] = {
     "budget": fp.Budget(seeds=20, rows=3_000),

@@ -14,10 +14,11 @@ from torch import nn
 import fairprobe as fp
 from fairprobe.arrays import Floats
 from fairprobe.audits.text import TextAudit, audit_text
-from fairprobe.documents import TextDocument, read_run
+from fairprobe.documents import TextDocument
 from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.models.formats.text_network import Fluency, open_fluency
 from fairprobe.present import render
+from fairprobe.runs.store import read_run
 from tests.chat_servers import answering, question
 from tests.cli.test_cli import ask
 from tests.helpers import leave_figures_empty

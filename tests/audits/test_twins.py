@@ -14,10 +14,10 @@ from fairprobe.arrays import Rows
 from fairprobe.audits import Audit, repair_run
 from fairprobe.audits.partial import people_in_data, prepare
 from fairprobe.datasets import Dataset
-from fairprobe.documents import read_table_run
 from fairprobe.errors import SettingError
 from fairprobe.models import Model
 from fairprobe.networks import Training, dense, train
+from fairprobe.runs.store import read_table_run
 from fairprobe.schema import Constraint
 from fairprobe.schema.twins import CounterpartKind
 from tests.cli.test_cli import ask

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fairprobe.cli import app
-from fairprobe.documents import read_table_run
+from fairprobe.runs.store import read_table_run
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
 

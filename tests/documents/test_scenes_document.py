@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fairprobe.documents import encode, from_dict, read_run, to_dict
+from fairprobe.documents import encode, from_dict, to_dict
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.errors import StorageError
+from fairprobe.runs.store import read_run
 from tests.present.test_report_pictures import scenes
 
 Body = dict[str, Any]

@@ -18,13 +18,14 @@ import pytest
 from rich.console import Console
 
 import fairprobe as fp
-from fairprobe.documents import TableDocument, encode, from_dict, read_table_run
+from fairprobe.documents import TableDocument, encode, from_dict
 from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.metrics import MEASURES
 from fairprobe.present import render
 from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.present.terminal import summary
-from fairprobe.runs import reopen
+from fairprobe.runs.reopen import reopen
+from fairprobe.runs.store import read_table_run
 from tests.cli.test_cli import ask
 from tests.helpers import leave_figures_empty, reopened
 from tests.present.test_report_documents import repaired

@@ -19,7 +19,7 @@ import pytest
 from fairprobe.errors import FairprobeError
 from fairprobe.gate import Policy, check
 from fairprobe.models import one_thread
-from fairprobe.runs import network_in, reopen
+from fairprobe.runs.reopen import network_in, reopen
 from tests.cli.test_cli import ask
 from tests.services import Handler, Request, Server, running
 

@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset, open_table
-from fairprobe.documents import read_table_run
 from fairprobe.errors import DataError, FairprobeError
 from fairprobe.networks import Training, train
-from fairprobe.runs import data_of as data_of_run
+from fairprobe.runs.reopen import data_of as data_of_run
+from fairprobe.runs.store import read_table_run
 from tests.helpers import everybody, tiny_domain
 
 DOMAIN = tiny_domain()

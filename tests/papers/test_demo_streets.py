@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fairprobe.cli import app
-from fairprobe.documents.runs import read_run
 from fairprobe.documents.scenes import ScenesDocument
+from fairprobe.runs.store import read_run
 from fairprobe.scenes import demo
 from fairprobe.scenes.demo import drawn_detector
 from fairprobe.scenes.detectors.base import count_labels

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from fairprobe.documents import read_table_run
+from fairprobe.runs.store import read_table_run
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""

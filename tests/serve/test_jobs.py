@@ -21,10 +21,10 @@ from starlette.testclient import TestClient
 
 from fairprobe import datasets
 from fairprobe.audits import audit
-from fairprobe.documents import read_table_run
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.locks import lock_file, unlock
 from fairprobe.models import load_model
+from fairprobe.runs.store import read_table_run
 from fairprobe.search import Budget
 from fairprobe.serve import jobs
 from fairprobe.serve.app import application

@@ -18,12 +18,13 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from fairprobe.documents import encode, read_run, read_table_run
+from fairprobe.documents import encode
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import DetectedObject, OriginalSize, SceneAnswers
 from fairprobe.present import render
 from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.report.formats import percent
+from fairprobe.runs.store import read_run, read_table_run
 from fairprobe.serve.index import _line, chosen, line_of
 from fairprobe.serve.places import find, runs_below
 from tests.present.test_report import EVIL

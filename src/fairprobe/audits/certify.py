@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Ints, Mask, Rows
-from fairprobe.audits.base import OnStage, check_seed
 from fairprobe.audits.models import as_model
 from fairprobe.certificates.branch import Limit
 from fairprobe.certificates.chain import UnsupportedError
@@ -31,13 +30,11 @@ from fairprobe.certificates.proof import Proof, prove
 from fairprobe.certificates.proof import save as save_proof
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import (
-    AUDIT,
     CertificateDocument,
     ProvedPeople,
     RateDocument,
     TableDocument,
     encode,
-    read_table_run,
     to_dict,
 )
 from fairprobe.errors import DataError, SettingError
@@ -47,7 +44,9 @@ from fairprobe.present import render
 from fairprobe.present.certificate_page import certificate_page
 from fairprobe.present.certificate_sentences import claim
 from fairprobe.repairs import Proof as RepairProof
-from fairprobe.runs import REPORT, OpenModel, data_of, model_of
+from fairprobe.runs.reopen import OpenModel, data_of, model_of
+from fairprobe.runs.stages import OnStage, check_seed
+from fairprobe.runs.store import AUDIT, REPORT, read_table_run
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.statistics.rates import Rate

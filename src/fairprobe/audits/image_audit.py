@@ -10,7 +10,6 @@ import numpy as np
 from torch import nn
 
 from fairprobe.arrays import Ints, Mask
-from fairprobe.audits.base import AuditResult, Write
 from fairprobe.audits.image_document import images_document
 from fairprobe.audits.image_settings import Expected, ImageAuditSettings
 from fairprobe.datasets.image_sets import ImageSet
@@ -30,6 +29,7 @@ from fairprobe.images.pairs import Pair
 from fairprobe.images.repair import Repaired
 from fairprobe.images.search import ImageFindings
 from fairprobe.interpret import NeuronBias
+from fairprobe.runs.store import AuditResult, Write
 from fairprobe.statistics.rates import Rate
 from fairprobe.storage import replacing
 from fairprobe.versions import versions

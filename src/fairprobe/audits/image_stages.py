@@ -11,7 +11,6 @@ import numpy as np
 from torch import nn
 
 from fairprobe.arrays import Ints
-from fairprobe.audits.base import OnStage, OnStep, Stages, counted
 from fairprobe.audits.image_audit import ImageAudit, OtherAttribute
 from fairprobe.audits.image_forecast import Work, forecast
 from fairprobe.audits.image_settings import Expected, ImageAuditSettings
@@ -38,6 +37,7 @@ from fairprobe.images.models import DetectorSource
 from fairprobe.images.pairs import striking_pairs
 from fairprobe.images.repair import Repaired, Task, fine_tuned, idi_pictures, measure
 from fairprobe.images.search import ImageFindings, search_images
+from fairprobe.runs.stages import OnStage, OnStep, Stages, counted
 from fairprobe.statistics.rates import Rate
 
 

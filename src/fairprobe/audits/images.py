@@ -14,7 +14,6 @@ from typing import Literal
 
 from torch import nn
 
-from fairprobe.audits.base import OnStage, check_seed
 from fairprobe.audits.image_audit import FINDINGS, ImageAudit
 from fairprobe.audits.image_settings import (
     IMAGE_METHODS,
@@ -32,6 +31,7 @@ from fairprobe.images.interpret import By
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.target import in_order_of, with_target
 from fairprobe.models import Outputs
+from fairprobe.runs.stages import OnStage, check_seed
 
 __all__ = ["FINDINGS", "IMAGE_METHODS", "ImageAudit", "ImageAuditSettings", "audit_images"]
 

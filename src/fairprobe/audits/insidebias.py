@@ -14,7 +14,6 @@ import msgspec
 import torch
 from torch import Tensor, nn
 
-from fairprobe.audits.base import OnStage, Stages, counted
 from fairprobe.datasets.image_folders import ImageGroups, by_criteria, read_groups, read_labels
 from fairprobe.documents import from_dict
 from fairprobe.documents.insidebias import InsideBiasDocument, NotJudged
@@ -26,6 +25,7 @@ from fairprobe.interpret.insidebias import insidebias
 from fairprobe.models.formats.free_size import Size
 from fairprobe.models.load import open_model
 from fairprobe.present.insidebias_page import sentence, warnings
+from fairprobe.runs.stages import OnStage, Stages, counted
 from fairprobe.statistics.paired import holm
 from fairprobe.versions import versions
 

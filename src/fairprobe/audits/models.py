@@ -7,10 +7,10 @@ from types import MethodType
 import numpy as np
 
 from fairprobe import networks
-from fairprobe.audits.base import OnStage, check_seed
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, suggest
 from fairprobe.models import Encoder, Model, ScoreModel, TorchModel, load_model
+from fairprobe.runs.stages import OnStage, check_seed
 
 NETWORKS = ("auto", "lfcn", "hfcn")
 WIDE = 100  # columns; from here on the paper uses its heavier network

@@ -22,7 +22,6 @@ import msgspec
 import numpy as np
 
 from fairprobe.arrays import Floats
-from fairprobe.audits.base import AuditResult, OnStage, Stages, Write, check_seed
 from fairprobe.audits.text import opened_model
 from fairprobe.audits.text_document import model_document
 from fairprobe.documents.names import (
@@ -38,6 +37,8 @@ from fairprobe.language.resumes import SLOT, NameSet, name_set, partners, resume
 from fairprobe.models.formats.chat import ChatText, Usage
 from fairprobe.models.text import TextModel, TextSource
 from fairprobe.present import names_page
+from fairprobe.runs.stages import OnStage, Stages, check_seed
+from fairprobe.runs.store import AuditResult, Write
 from fairprobe.statistics.crossed import PERMUTATIONS, Crossed, crossed
 from fairprobe.statistics.paired import holm
 from fairprobe.statistics.rates import CONFIDENCE

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Rows
-from fairprobe.audits.base import check_seed
 from fairprobe.audits.models import as_model, check_classes, name_of
 from fairprobe.audits.stages import streams
 from fairprobe.audits.table_document import (
@@ -24,6 +23,7 @@ from fairprobe.judgement import judge, without_ties
 from fairprobe.metrics import Pair, dm_rs, fairness, people
 from fairprobe.metrics.generation import SAMPLES
 from fairprobe.models import Decision, Model, one_thread
+from fairprobe.runs.stages import check_seed
 from fairprobe.schema.twins import CounterpartKind
 
 EXAMPLES = 3

@@ -21,7 +21,7 @@ from fairprobe.repairs.abstain import Abstaining
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.proof import Proof, prove
 from fairprobe.repairs.saved import save_repaired
-from fairprobe.runs import MODEL, REFUSED
+from fairprobe.runs.store import MODEL, REFUSED
 from fairprobe.storage import scratch
 
 ROUNDED = 1e-3  # of the people, whose answers may hang on rounding

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairprobe.audits.base import OnStage
 from fairprobe.audits.certify import proved_share, with_proved_shares
 from fairprobe.audits.models import as_model
 from fairprobe.audits.post_hoc import repair_post_hoc
@@ -19,7 +18,7 @@ from fairprobe.audits.stages import AUTO
 from fairprobe.audits.table import Audit, audit
 from fairprobe.audits.written import written
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import ScoresDocument, read_repairable_run
+from fairprobe.documents import ScoresDocument
 from fairprobe.documents.fairness import TAU
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.metrics.individual import Pairs
@@ -30,7 +29,9 @@ from fairprobe.repairs.certified import Certified
 from fairprobe.repairs.curve import Choose
 from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.verdict import LOOKS
-from fairprobe.runs import OpenModel, data_of, model_of
+from fairprobe.runs.reopen import OpenModel, data_of, model_of
+from fairprobe.runs.stages import OnStage
+from fairprobe.runs.store import read_repairable_run
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget
 

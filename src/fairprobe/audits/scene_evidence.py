@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairprobe.audits.base import Stages
 from fairprobe.documents.scenes import LayoutAgreement
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
+from fairprobe.runs.stages import Stages
 from fairprobe.scenes.cutouts import (
     PAPER,
     CutoutSettings,

@@ -17,7 +17,6 @@ from time import monotonic, process_time
 
 import numpy as np
 
-from fairprobe.audits.base import Stages
 from fairprobe.audits.scene_evidence import (
     SETTLING,
     plan_pictures,
@@ -27,6 +26,7 @@ from fairprobe.audits.scene_evidence import (
 )
 from fairprobe.errors import FairprobeError
 from fairprobe.report.formats import seconds
+from fairprobe.runs.stages import Stages
 from fairprobe.scenes.detectors.base import Detector, renamed
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import check_answers, sample_of, settle

@@ -24,9 +24,7 @@ from typing import Any
 
 import msgspec
 
-from fairprobe.audits.base import AuditResult, OnStage, Stages, Write, run_files
 from fairprobe.audits.scene_evidence import collect
-from fairprobe.documents import AUDIT
 from fairprobe.documents.scenes import (
     PAIRS,
     Comparisons,
@@ -42,6 +40,8 @@ from fairprobe.documents.scenes import (
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.escapes import spreadsheet_cell
 from fairprobe.present.scene_tables import scene_tables
+from fairprobe.runs.stages import OnStage, Stages
+from fairprobe.runs.store import AUDIT, AuditResult, Write, run_files
 from fairprobe.scenes.analysis import ALL, Analysis, every_analysis
 from fairprobe.scenes.comparisons import compare
 from fairprobe.scenes.detectors import open_detector

@@ -35,7 +35,7 @@ from fairprobe.repairs.comparisons import MIN_HELP, Comparison, Spread
 from fairprobe.repairs.measured import Measured
 from fairprobe.repairs.proof import Proof, prove
 from fairprobe.repairs.saved import save_repaired
-from fairprobe.runs import MODEL, REFUSED
+from fairprobe.runs.store import MODEL, REFUSED
 from fairprobe.storage import scratch
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from fairprobe.arrays import Mask
-from fairprobe.audits.base import OnStage
 from fairprobe.audits.mlflow_log import log_to_mlflow
 from fairprobe.audits.models import PROBED, as_model
 from fairprobe.audits.score_document import scores_document
@@ -42,6 +41,7 @@ from fairprobe.models import Model, ScoreModel, Tolerance, TorchModel, one_threa
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.present.notebook import score_figure
 from fairprobe.repairs.proof import Proof
+from fairprobe.runs.stages import OnStage
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget, Method
 from fairprobe.search.catalogue import METHODS

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from fairprobe import networks
 from fairprobe.arrays import Rows
-from fairprobe.audits.base import AnyRun, AuditResult, OnStage, Write, check_seed
 from fairprobe.audits.confirm import Confirms, confirmed
 from fairprobe.audits.resume import search_checkpoint
 from fairprobe.audits.written import WrittenModel
@@ -45,7 +44,8 @@ from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
 from fairprobe.repairs.proof import Proof
-from fairprobe.runs import DOMAIN, FINDINGS, MODEL, REFUSED
+from fairprobe.runs.stages import OnStage, check_seed
+from fairprobe.runs.store import DOMAIN, FINDINGS, MODEL, REFUSED, AnyRun, AuditResult, Write
 from fairprobe.schema.domain import Outside
 from fairprobe.schema.twins import CounterpartKind, check_counterparts
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search

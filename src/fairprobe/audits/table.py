@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fairprobe.arrays import Ints
-from fairprobe.audits.base import OnStage
 from fairprobe.audits.mlflow_log import log_to_mlflow
 from fairprobe.audits.models import as_model, check_classes
 from fairprobe.audits.stages import (
@@ -47,7 +46,8 @@ from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.present.notebook import figure
 from fairprobe.repairs.proof import Proof
-from fairprobe.runs import FINDINGS
+from fairprobe.runs.stages import OnStage
+from fairprobe.runs.store import FINDINGS
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget, Method
 from fairprobe.search.elsewhere import check_workers

@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from fairprobe.audits.base import AuditResult, OnStage, OnStep, Stages, Write, check_seed
 from fairprobe.audits.text_document import text_document
 from fairprobe.documents import TextDocument
 from fairprobe.errors import DataError, SettingError
@@ -35,6 +34,8 @@ from fairprobe.language.texts import Slots, Text, TextsSource, expand, open_text
 from fairprobe.language.vocabulary import Vocabulary
 from fairprobe.models.formats.text_network import Fluency, open_fluency
 from fairprobe.models.text import TextModel, TextSource, load_text_model
+from fairprobe.runs.stages import OnStage, OnStep, Stages, check_seed
+from fairprobe.runs.store import AuditResult, Write
 from fairprobe.storage import write_text
 
 TEXTS = 2000  # texts that are asked about, unless the caller wants more

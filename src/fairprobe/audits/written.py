@@ -16,7 +16,7 @@ from fairprobe.escapes import printable
 from fairprobe.models import Model, TorchModel
 from fairprobe.models.join import own_network
 from fairprobe.repairs.proof import Proof
-from fairprobe.runs import MODEL, REFUSED
+from fairprobe.runs.store import MODEL, REFUSED
 from fairprobe.storage import replacing, scratch
 
 COMPARED = 10_000  # possible people, beside everybody in the data

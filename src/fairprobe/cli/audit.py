@@ -130,7 +130,7 @@ def show(
     scenes.
     """
     with report_errors():
-        from fairprobe.documents import read_run
+        from fairprobe.runs.store import read_run
 
         print_run(read_run(folder), folder, as_json=as_json, quiet=False)
 

@@ -237,8 +237,8 @@ def audit_images(
     """
     with report_errors():
         from fairprobe.audits import images
-        from fairprobe.audits.base import RunFolder
         from fairprobe.present.image_sentences import expected_lines
+        from fairprobe.runs.store import RunFolder
 
         name = f"{data.name.split('.')[0] or 'images'}-{sensitive}"
         folder = out or Path("runs") / name.replace("/", "-").replace("\\", "-")

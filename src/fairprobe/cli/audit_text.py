@@ -99,7 +99,8 @@ def audit_text(
     """
     with report_errors():
         from fairprobe.audits import text
-        from fairprobe.audits.base import OnStage, RunFolder
+        from fairprobe.runs.stages import OnStage
+        from fairprobe.runs.store import RunFolder
 
         most = _share(fail_over)
         folder = out or named.folder(texts)

@@ -32,8 +32,8 @@ def card(
       fairprobe card runs/adult-gender --table --out bias-audit.md
     """
     with report_errors():
-        from fairprobe.documents import read_table_run
         from fairprobe.present.markdown import audit_table, model_card
+        from fairprobe.runs.store import read_table_run
         from fairprobe.storage import write_text
 
         document = read_table_run(run)

@@ -211,7 +211,8 @@ def _evaluate(
     show: bool,
 ) -> GateResult:
     from fairprobe import gate
-    from fairprobe.documents import NamesDocument, TextDocument, read_measured_run
+    from fairprobe.documents import NamesDocument, TextDocument
+    from fairprobe.runs.store import read_measured_run
 
     if not run.is_dir():
         raise SettingError(

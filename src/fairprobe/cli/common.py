@@ -21,8 +21,8 @@ from fairprobe.errors import FairprobeError
 from fairprobe.escapes import printable, printable_json
 
 if TYPE_CHECKING:
-    from fairprobe.audits.base import OnStage
-    from fairprobe.documents import RunDocument
+    from fairprobe.runs.kinds import RunDocument
+    from fairprobe.runs.stages import OnStage
 
 OK, OVER, BAD_INPUT, NOTHING_JUDGED, INTERRUPTED = 0, 1, 2, 3, 130
 

@@ -26,9 +26,9 @@ def evidence(
       fairprobe evidence runs/adult-gender --out evidence.md
     """
     with report_errors():
-        from fairprobe.documents import ScoresDocument, read_run, read_table_run
+        from fairprobe.documents import ScoresDocument
         from fairprobe.present.evidence import evidence as written
-        from fairprobe.runs import hashed_files
+        from fairprobe.runs.store import hashed_files, read_run, read_table_run
         from fairprobe.storage import write_text
 
         found = read_run(run)

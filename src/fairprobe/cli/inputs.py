@@ -239,7 +239,7 @@ class ModelOptions:
                     )
             if self.model is None:
                 return train()
-            from fairprobe.runs import model_of_run
+            from fairprobe.runs.reopen import model_of_run
 
             return model_of_run(Path(self.model), data)
         _check_endpoint(self.model, endpoint)

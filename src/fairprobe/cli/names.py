@@ -62,9 +62,10 @@ def names(
       fairprobe names --model my_code.py:screen --names surnames --out runs/surnames
     """
     with report_errors():
-        from fairprobe.audits.base import OnStage, RunFolder
         from fairprobe.audits.names import NamesExperiment, names_experiment
         from fairprobe.present.chat_sentences import requests_sentence
+        from fairprobe.runs.stages import OnStage
+        from fairprobe.runs.store import RunFolder
 
         folder = out or Path("runs") / f"names-{names_set}"
         show = not (quiet or as_json or dry_run)

@@ -321,7 +321,7 @@ def _write(
 ) -> TableDocument | ScoresDocument:
     """Repair the model of a run, write the new run into a folder, and return its document."""
     from fairprobe.audits import RunFolder, repair_run
-    from fairprobe.documents import read_repairable_run
+    from fairprobe.runs.store import read_repairable_run
 
     read_repairable_run(run)  # refuse what is not a run before anything is made
     with RunFolder(folder, **options) as staged, progress(show=show) as on_stage:

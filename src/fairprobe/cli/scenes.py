@@ -232,9 +232,9 @@ def scenes(
       fairprobe scenes photos --annotations masks --detector my_code.py:detect --mutations delete
     """
     with report_errors(KEPT):
-        from fairprobe.audits.base import Stages
         from fairprobe.audits.scene_forecast import forecast
         from fairprobe.audits.scenes import audit_scenes
+        from fairprobe.runs.stages import Stages
         from fairprobe.scenes.detectors import open_detector
         from fairprobe.scenes.plan import Settings
         from fairprobe.scenes.scene import sample_scenes

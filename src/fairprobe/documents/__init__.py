@@ -52,15 +52,6 @@ from fairprobe.documents.people import (
     RuleRate,
     Severity,
 )
-from fairprobe.documents.runs import (
-    AUDIT,
-    KINDS,
-    RunDocument,
-    read_measured_run,
-    read_repairable_run,
-    read_run,
-    read_table_run,
-)
 from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import (
     Ablation,
@@ -95,9 +86,7 @@ from fairprobe.documents.verdict import (
 )
 
 __all__ = [
-    "AUDIT",
     "IFR",
-    "KINDS",
     "MOST_BYTES",
     "Ablation",
     "Advantage",
@@ -146,7 +135,6 @@ __all__ = [
     "RepairVerdict",
     "Resemblance",
     "RuleRate",
-    "RunDocument",
     "Score",
     "ScoresDocument",
     "Search",
@@ -176,10 +164,6 @@ __all__ = [
     "from_dict",
     "header_of",
     "read_bytes",
-    "read_measured_run",
-    "read_repairable_run",
-    "read_run",
-    "read_table_run",
     "read_toml",
     "to_dict",
 ]

@@ -13,7 +13,6 @@ from fairprobe.documents import (
     TableMeasurements,
     TextDocument,
     from_dict,
-    read_measured_run,
 )
 from fairprobe.errors import FairprobeError, SettingError
 from fairprobe.gate import words
@@ -23,6 +22,7 @@ from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, GateResult, Outcome, Ruling, side
 from fairprobe.measures import Measurements, Reading, required
 from fairprobe.metrics import MEASURES
+from fairprobe.runs.store import read_measured_run
 from fairprobe.statistics.rates import Rate, confidence_at_look
 
 Run: TypeAlias = Audited | Path | str | Measurements | dict[str, Any]

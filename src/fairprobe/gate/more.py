@@ -16,12 +16,12 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import RunDocument
 from fairprobe.errors import SettingError
 from fairprobe.gate.ruling import side
 from fairprobe.metrics import dm_rs
 from fairprobe.models import Model
-from fairprobe.runs import OpenModel, network_in, reopen
+from fairprobe.runs.kinds import RunDocument
+from fairprobe.runs.reopen import OpenModel, network_in, reopen
 from fairprobe.statistics.rates import Rate, confidence_at_look
 
 More: TypeAlias = Callable[

@@ -7,13 +7,15 @@ that comes from the document is escaped.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from fairprobe.report import html
+from fairprobe.runs.kinds import report_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from fairprobe.documents import RunDocument
+    from fairprobe.runs.kinds import RunDocument
 
 __all__ = ["environment", "fill_template", "render", "report", "summary_html"]
 
@@ -31,6 +33,7 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
     from fairprobe.documents.names import NamesDocument
     from fairprobe.documents.scenes import ScenesDocument
     from fairprobe.documents.scores import ScoresDocument
+    from fairprobe.documents.table import TableDocument
     from fairprobe.documents.text import TextDocument
     from fairprobe.present import (
         images_page,
@@ -41,6 +44,9 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
         text_page,
     )
 
+    section = report_of(document)
+    if section is not None:
+        return html.TEMPLATE, html.variables(section)
     if isinstance(document, ImagesDocument):
         return "images.html.j2", images_page.page(document)
     if isinstance(document, ScenesDocument):
@@ -51,6 +57,7 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
         return "names.html.j2", names_page.page(document)
     if isinstance(document, ScoresDocument):
         return "score_report.html.j2", score_summary.page(document)
+    assert isinstance(document, TableDocument)
     return "report.html.j2", page.page(document)
 
 
@@ -61,6 +68,9 @@ def summary_html(document: RunDocument) -> str:
     from fairprobe.present.sentences import title
     from fairprobe.present.table_summary import numbers
 
+    section = report_of(document)
+    if section is not None:
+        return html.notebook(section)
     shown: dict[str, Any] = {"document": document, "title": f"Audit of {document.kind}"}
     if isinstance(document, TableDocument):
         shown |= {"title": title(document), "numbers": numbers(document)}
@@ -77,23 +87,6 @@ def fill_template(name: str, variables: dict[str, Any]) -> str:
     return environment().get_template(name).render(variables)
 
 
-@cache
 def environment(*rooms: str) -> Environment:
     """The templates of this room, and of others that use its macros and styles."""
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-
-    from fairprobe.report import formats
-
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(room) for room in (*rooms, "fairprobe.present")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    names = (
-        "percent points amount level interval count decimal seconds milliseconds date plural tied"
-        " folded subscripts"
-    )
-    environment.filters.update({name: getattr(formats, name) for name in names.split()})
-    return environment
+    return html.environment(*rooms, "fairprobe.present")

@@ -16,7 +16,7 @@ from fairprobe.present.score_summary import groups_table
 from fairprobe.present.table import Table
 from fairprobe.report.formats import amount, count, date, listed, percent, ratio
 from fairprobe.report.markdown import bullets, escaped, joined
-from fairprobe.runs import HashedFile
+from fairprobe.runs.store import HashedFile
 
 SLOT = "*Complete elsewhere:*"
 NOTHING_LEGAL = (

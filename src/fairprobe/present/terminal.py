@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fairprobe.documents import RunDocument, ScoresDocument
+from fairprobe.documents import ScoresDocument, TableDocument
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.scenes import ScenesDocument
@@ -22,6 +22,8 @@ from fairprobe.present.scenes_terminal import scenes_summary
 from fairprobe.present.score_summary import scores_summary
 from fairprobe.present.table_summary import table_summary
 from fairprobe.present.text_page import summary_tables
+from fairprobe.report.terminal import terminal
+from fairprobe.runs.kinds import RunDocument, report_of
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Entry
@@ -31,6 +33,9 @@ def summary(document: RunDocument) -> RenderableType:
     """A run's document, for a terminal. Sentences are for the terminal to break: they must not be
     cropped.
     """
+    section = report_of(document)
+    if section is not None:
+        return terminal(section)
     if isinstance(document, ScenesDocument):
         return scenes_summary(document)
     if isinstance(document, ImagesDocument):
@@ -41,6 +46,7 @@ def summary(document: RunDocument) -> RenderableType:
         return _of_names(document)
     if isinstance(document, ScoresDocument):
         return scores_summary(document)
+    assert isinstance(document, TableDocument)
     return table_summary(document)
 
 

@@ -8,11 +8,7 @@ from functools import singledispatch
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from fairprobe.documents import (
-    RateDocument,
-    TableDocument,
-    read_run,
-)
+from fairprobe.documents import RateDocument, TableDocument
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.scenes import ScenesDocument
@@ -27,6 +23,7 @@ from fairprobe.present import (
 )
 from fairprobe.present.table import Cell, measure_cell
 from fairprobe.report.formats import count, interval, percent, plain
+from fairprobe.runs.store import read_run
 from fairprobe.serve.places import Place, runs_below
 from fairprobe.serve.settings import ServeSettings
 

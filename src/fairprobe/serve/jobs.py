@@ -28,9 +28,10 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fairprobe.documents import AUDIT, Count, Document, Number, decode, read_bytes
+from fairprobe.documents import Count, Document, Number, decode, read_bytes
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.locks import lock_file, unlock
+from fairprobe.runs.store import AUDIT
 from fairprobe.serve.outcome import RESULT, Result, write_result
 from fairprobe.serve.settings import ServeSettings
 from fairprobe.serve.uploads import folder_of, upload_of

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import ModelOrigin, RunDocument, TableDocument, file_in, read_run
+from fairprobe.documents import ModelOrigin, TableDocument, file_in
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scenes import SceneAnswers, ScenesDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
@@ -26,7 +26,9 @@ from fairprobe.models import FORMATS, Model, TorchModel, load_model
 from fairprobe.models.formats.own_code import OWN_CODE
 from fairprobe.people.plausible import FEWEST, PlausiblePeople
 from fairprobe.present import report
-from fairprobe.runs import FINDINGS, data_of, model_of, outline_of
+from fairprobe.runs.kinds import RunDocument
+from fairprobe.runs.reopen import data_of, model_of, outline_of
+from fairprobe.runs.store import FINDINGS, read_run
 from fairprobe.serve.albums import (
     ImageAlbum,
     SceneTest,

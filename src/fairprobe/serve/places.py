@@ -9,8 +9,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairprobe.documents import AUDIT
 from fairprobe.errors import StorageError
+from fairprobe.runs.store import AUDIT
 
 DEEPEST = 4  # folders below the served one
 MOST_FOLDERS = 50_000  # that are looked into

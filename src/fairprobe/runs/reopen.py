@@ -7,7 +7,6 @@ where the caller names them as well, and must be those of the run.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,24 +18,13 @@ import numpy as np
 from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import (
-    AUDIT,
-    ModelOrigin,
-    ScoresDocument,
-    TableDocument,
-    file_in,
-    read_table_run,
-)
+from fairprobe.documents import ModelOrigin, ScoresDocument, TableDocument, file_in
 from fairprobe.errors import DataError, ModelError, StorageError
-from fairprobe.escapes import printable
 from fairprobe.models import Decision, Model, ScoreModel, TorchModel
+from fairprobe.runs.store import AUDIT, DOMAIN, MODEL, REFUSED, read_table_run, sha256_of
 from fairprobe.schema.domain import Domain
 
 OpenModel: TypeAlias = Callable[[Dataset], Model]  # opens the model that the user named
-
-# The files of a run folder, besides its document.
-FINDINGS, REPORT, DOMAIN, MODEL = "findings.parquet", "report.html", "domain.toml", "model"
-REFUSED = "refused-model"  # a network whose repair was not accepted; nobody takes it by mistake
 
 # Arguments that a loader may have been given; a run does not record them, but its attributes show
 # which ones they were.
@@ -44,15 +32,6 @@ CODINGS: dict[str, tuple[dict[str, Any], ...]] = {
     "compas": ({"coding": "free"},),
     "german": ({"marital": True},),
 }
-
-
-@dataclass(frozen=True)
-class HashedFile:
-    """A file of a run folder, its SHA-256 and its size in bytes."""
-
-    name: str
-    sha256: str
-    size: int
 
 
 @dataclass(frozen=True)
@@ -252,7 +231,7 @@ def _own_table(
             " names is opened. Name the table on the command line, with --table. The run says:"
             f" '{origin.path}'."
         )
-    if _sha256(Path(table)) != origin.sha256:
+    if sha256_of(Path(table)) != origin.sha256:
         raise DataError(
             f"{table} is not the table of the run, or has changed since. Name the table that was"
             " audited, or run the audit again."
@@ -270,30 +249,10 @@ def _own_table(
     )
 
 
-def hashed_files(folder: Path | str) -> list[HashedFile]:
-    """The files of a run folder with their SHA-256, in alphabetical order. Links are left out."""
-    place = Path(folder)
-    files = sorted(each for each in place.rglob("*") if each.is_file() and not each.is_symlink())
-    return [
-        HashedFile(printable(str(each.relative_to(place))), _sha256(each), each.stat().st_size)
-        for each in files
-    ]
-
-
 def _schema_file(folder: Path) -> Path:
     try:
         return file_in(folder, DOMAIN)
     except FileNotFoundError as error:
         raise StorageError(
             f"{folder} has no {DOMAIN}, so the schema of its table is lost. Run the audit again."
-        ) from error
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise StorageError(
-            f"Cannot read the table {path}: {error.strerror}. Check the path."
         ) from error

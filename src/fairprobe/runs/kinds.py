@@ -1,0 +1,77 @@
+"""The kinds of run: the result, its format, and its report.
+
+A new kind is a module with a `KIND`, named in `MODULES`; reading, `show`, the gate and the
+dashboard then work for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeAlias
+
+from fairprobe.documents import images, names, scenes, table, text
+from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents.names import NamesDocument
+from fairprobe.documents.scenes import ScenesDocument
+from fairprobe.documents.scores import ScoresDocument
+from fairprobe.documents.table import TableDocument
+from fairprobe.documents.text import TextDocument
+from fairprobe.report import Section
+from fairprobe.results import Run
+
+RunDocument: TypeAlias = (
+    TableDocument
+    | ImagesDocument
+    | ScenesDocument
+    | ScoresDocument
+    | TextDocument
+    | NamesDocument
+    | Run
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of run. `title` completes "an audit of"; the format is raised when the meaning of a
+    field changes. `is_judged`: it has measures that a policy can limit.
+    """
+
+    name: str
+    title: str
+    format: int
+    run: type[Any]
+    report: Callable[[Any], Section] | None = None
+    is_judged: bool = False
+
+
+MODULES: dict[str, str] = {}  # "module" with the KIND, by the name of the kind
+OLD = {
+    kind.name: kind
+    for kind in (
+        Kind(name="table", title="a table", format=table.FORMAT, run=TableDocument, is_judged=True),
+        Kind(name="images", title="images", format=images.FORMAT, run=ImagesDocument),
+        Kind(name="scenes", title="scenes", format=scenes.FORMAT, run=ScenesDocument),
+        Kind(name="text", title="texts", format=text.FORMAT, run=TextDocument, is_judged=True),
+        Kind(name="names", title="names", format=names.FORMAT, run=NamesDocument, is_judged=True),
+        Kind(
+            name="scores", title="amounts", format=table.FORMAT, run=ScoresDocument, is_judged=True
+        ),
+    )
+}
+KINDS = (*OLD, *MODULES)
+
+
+def kind_named(name: str) -> Kind:
+    """Load a kind of run."""
+    if name not in MODULES:
+        return OLD[name]
+    kind: Kind = import_module(MODULES[name]).KIND
+    return kind
+
+
+def report_of(run: Any) -> Section | None:
+    """Build the report of a run, if its kind has a tree of sections."""
+    report = kind_named(run.kind).report
+    return None if report is None else report(run)
