@@ -42,7 +42,7 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.present import render
 from fairprobe.present.markdown import model_card
-from fairprobe.runs.reopen import store as base_module
+from fairprobe.runs import store as base_module
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import ADF, Budget, Themis, loop
 from tests.helpers import VARIANTS, blind, linear, merit, planted, read_document

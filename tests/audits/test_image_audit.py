@@ -35,7 +35,7 @@ from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
 from fairprobe.present import render
 from fairprobe.present.image_sentences import sentences, verdict
-from fairprobe.runs.reopen import store
+from fairprobe.runs import store
 from fairprobe.runs.store import read_run
 from fairprobe.statistics.rates import Rate
 
