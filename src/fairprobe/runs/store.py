@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -33,9 +33,6 @@ from fairprobe.report.formats import shortened
 from fairprobe.results import Result, decode, encode, header_of, to_dict
 from fairprobe.runs.kinds import KINDS, RunDocument, kind_named, report_of
 from fairprobe.storage import StagedFolder, rescue, restore, write_text
-
-if TYPE_CHECKING:
-    from fairprobe.gate import GateResult, Policy
 
 AUDIT = "audit.json"  # the file of a run folder that holds its document
 # The files of a run folder, besides its document.
@@ -75,15 +72,9 @@ class AuditResult(ABC, Generic[AnyRun]):
             run.fill(self)
         return Path(folder)
 
-    def check(
-        self,
-        policy: Policy | Path | str,
-        *,
-        baseline: AuditResult[AnyRun] | Path | str | None = None,
-    ) -> GateResult:
-        """Evaluate a policy, as `fairprobe.check` does."""
-        result: GateResult = import_module("fairprobe.gate").check(self, policy, baseline=baseline)
-        return result
+    def check(self, policy: Any, *, baseline: Any = None) -> Any:
+        """Evaluate a policy, as `fairprobe.check` does; return its `GateResult`."""
+        return import_module("fairprobe.gate").check(self, policy, baseline=baseline)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {shortened(verdict_of(self.document), MAX_VERDICT)}>"
