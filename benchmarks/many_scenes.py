@@ -31,7 +31,7 @@ def audit(scenes: int, folder: Path) -> None:
 
     from fairprobe.audits.scenes import audit_scenes
     from fairprobe.scenes.demo import drawn_detector
-    from papers.distrofair.drawn import DrawnScenes
+    from tools.streets.drawn import DrawnScenes
 
     cv2.setNumThreads(1)
     spent: dict[str, float] = {}

@@ -44,8 +44,8 @@ from fairprobe.scenes.oracles import ORACLES, Test, errors
 from fairprobe.scenes.scene import Box, Instance, Picture, Scene
 from fairprobe.scenes.sources import open_scenes
 from fairprobe.statistics.paired import Difference, holm, paired_difference
-from papers.distrofair.drawn import DrawnScenes
-from papers.distrofair.training import DetectorTraining, train, training_streets
+from tools.streets.drawn import DrawnScenes
+from tools.streets.training import DetectorTraining, train, training_streets
 
 ARMS = ("originals", "mutants", "wrong")
 NOTHING_JUDGED = 3  # exit code: too few objects for a verdict, but mutants are there

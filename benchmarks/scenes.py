@@ -23,7 +23,7 @@ from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.insertion import insert
 from fairprobe.scenes.rotation import rotate
 from fairprobe.scenes.scene import Mutant, Scene, Scenes, Skipped
-from papers.distrofair.drawn import DrawnScenes
+from tools.streets.drawn import DrawnScenes
 
 OPERATORS = ("insert", "delete", "rotate")
 LABELS = ("person", "car")

@@ -15,7 +15,7 @@ from fairprobe.scenes.demo import drawn_detector
 from fairprobe.scenes.export import ANNOTATIONS, PICTURES, instances_after, write_coco
 from fairprobe.scenes.scene import Instance, Mutant, Scene
 from fairprobe.scenes.sources import open_scenes
-from papers.distrofair.drawn import DrawnScenes
+from tools.streets.drawn import DrawnScenes
 
 STREETS = {one.name: one for one in DrawnScenes(3, seed=31)}
 OWN = {"person": (17, "Pedestrian"), "car": (3, "Car")}

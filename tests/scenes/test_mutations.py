@@ -27,7 +27,7 @@ from fairprobe.scenes.labels import GROUND, VEHICLES
 from fairprobe.scenes.perspective import Views, perspective_of
 from fairprobe.scenes.rotation import MOST, RotationSettings, rotate, turn
 from fairprobe.scenes.scene import GivenScenes, Instance, Mutant, Picture, Scene, Skipped
-from papers.distrofair.drawn import HEIGHTS, DrawnScene, draw_scene
+from tools.streets.drawn import HEIGHTS, DrawnScene, draw_scene
 
 STREET = {"person": 4, "car": 3, "truck": 1, "motorcycle": 1, "dog": 2, "bird": 2, "cat": 1}
 INSERTED = ("person", "car", "motorcycle", "truck", "dog", "cat", "bird")

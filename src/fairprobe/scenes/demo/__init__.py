@@ -1,6 +1,6 @@
 """Data of `fairprobe scenes demo`: drawn streets with COCO annotations, and a small recognizer.
 
-Both were made once, by `papers/distrofair` (`demo_streets`, `training`).
+Both were made once, by `tools/streets`.
 The recognizer is a one-stage network that finds the middles of objects (one map for each class, an
 eighth of the picture's size) and their sizes. It is good at usual scenes and no better than that,
 as a recognizer under test should be.

@@ -1,7 +1,7 @@
 """The pictures that `fairprobe scenes demo` audits: streets drawn by fairprobe, as WebP files
 with COCO annotations.
 
-    python -m papers.distrofair.demo_streets           # replaces those of the package
+    python -m tools.streets           # replaces those of the package
 
 Most of a file would be the drawing's fine grain. So brightness is rounded, by 2 of 256 levels at
 most; the rest is kept as it is. The background is annotated too (`isthing` 0), also where an object
@@ -23,7 +23,7 @@ from fairprobe.arrays import Mask
 from fairprobe.scenes import demo
 from fairprobe.scenes.demo import LABELS
 from fairprobe.scenes.scene import Instance, Picture, Scene
-from papers.distrofair.drawn import STUFF, DrawnScenes
+from tools.streets.drawn import STUFF, DrawnScenes
 
 STEP = 4  # levels of brightness
 CATEGORIES = [

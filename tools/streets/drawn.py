@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw
 from fairprobe.arrays import Mask
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.scenes.scene import Box, Instance, Picture, Scene, Scenes
-from papers.distrofair.sprites import DRAWERS, Color, Figure, figure, shade
+from tools.streets.sprites import DRAWERS, Color, Figure, figure, shade
 
 HEIGHT, WIDTH = 360, 480
 STUFF = ("unknown", "sky", "building", "road", "pavement", "tree")

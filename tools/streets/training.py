@@ -19,7 +19,7 @@ from fairprobe.models import one_thread
 from fairprobe.networks.training import batches
 from fairprobe.scenes.demo import LABELS, STRIDE, USUAL_SIZE, Network
 from fairprobe.scenes.scene import Instance, Scene
-from papers.distrofair.drawn import HEIGHT, USUAL, WIDTH, draw_scene
+from tools.streets.drawn import HEIGHT, USUAL, WIDTH, draw_scene
 
 ROWS, COLUMNS = HEIGHT // STRIDE, WIDTH // STRIDE
 LEAST = 2  # of each class, in the fullest of the training scenes

@@ -19,9 +19,9 @@ from fairprobe.scenes.detectors.base import count_labels
 from fairprobe.scenes.perspective import perspective_of
 from fairprobe.scenes.scene import Scene
 from fairprobe.scenes.sources import open_scenes
-from papers.distrofair.drawn import HEIGHTS, STUFF, DrawnScenes, draw_scene
-from papers.distrofair.sprites import DRAWERS, figure
-from papers.distrofair.training import DetectorTraining, _target, train
+from tools.streets.drawn import HEIGHTS, STUFF, DrawnScenes, draw_scene
+from tools.streets.sprites import DRAWERS, figure
+from tools.streets.training import DetectorTraining, _target, train
 
 SCENES = [
     draw_scene(np.random.default_rng([5, number]), name=f"street-{number:04d}")

@@ -20,7 +20,7 @@ from fairprobe.scenes.detectors.base import count_labels
 from fairprobe.scenes.scene import Instance, Scenes
 from fairprobe.scenes.sources import open_scenes
 from fairprobe.scenes.sources.coco import CocoScenes
-from papers.distrofair import drawn
+from tools.streets import drawn
 
 ROOT = Path(__file__).parents[2]
 DRAWN = drawn.DrawnScenes(demo.COUNT, seed=demo.SEED)
@@ -32,7 +32,7 @@ def packaged() -> Scenes:
 
 
 def test_the_tool_makes_the_packaged_files_again(tmp_path: Path) -> None:
-    tool = [sys.executable, "-m", "papers.distrofair.demo_streets"]
+    tool = [sys.executable, "-m", "tools.streets"]
     subprocess.run([*tool, str(tmp_path)], check=True, cwd=ROOT)
     assert (tmp_path / "instances.json").read_bytes() == demo.ANNOTATIONS.read_bytes()
     again = open_scenes(tmp_path / "images", tmp_path / "instances.json")

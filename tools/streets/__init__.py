@@ -1,0 +1,1 @@
+"""Draw the streets of `fairprobe scenes demo`, and train the recognizer that it tests."""
