@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -83,8 +84,29 @@ class Plan:
         return [subject for subject in wanted if subject.dataset in self.fetched]
 
 
+TEXTS = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text(encoding="utf-8"))
+
+
+def remark(text: str) -> str:
+    """Return a remark; "@NAME" names a text that several experiments share."""
+    shared: str = TEXTS["texts"][text[1:]] if text.startswith("@") else text
+    return shared
+
+
+def measure(name: str) -> Measure:
+    """Return a measure that several experiments share."""
+    return Measure(*TEXTS["measures"][name])
+
+
+def measures(name: str) -> tuple[Measure, ...]:
+    """Return the measures of this name."""
+    return tuple(Measure(*parts) for parts in TEXTS["measures"][name])
+
+
 class Experiment(ABC):
-    """A table or figure of a paper."""
+    """A table or figure of a paper. Its texts and measures are in `experiments.toml`, by its name,
+    or by the name of its class if it is a base of several.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -102,6 +124,17 @@ class Experiment(ABC):
     from_runs: ClassVar[bool] = False  # it has no jobs, but needs runs that exist
     is_timed: ClassVar[bool] = False  # its searches have a time limit, which a plan can change
     options: ClassVar[Mapping[str, str]] = {}  # what `--set` may change: name and explanation
+
+    def __init_subclass__(cls) -> None:
+        """Take the texts and measures from `experiments.toml`."""
+        super().__init_subclass__()
+        texts = dict(TEXTS.get(cls.__dict__.get("name", cls.__name__), {}))
+        if "measures" in texts:
+            cls.measures = tuple(Measure(*measure) for measure in texts.pop("measures"))
+        if "remarks" in texts:
+            cls.remarks = tuple(remark(text) for text in texts.pop("remarks"))
+        for name, text in texts.items():
+            setattr(cls, name, text)
 
     @abstractmethod
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:

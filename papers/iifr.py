@@ -11,7 +11,17 @@ from typing import Any, ClassVar
 
 from fairprobe.errors import SettingError
 from papers import paper
-from papers.base import Experiment, Plan, Subject, Variant, cell_of, collect
+from papers.base import (
+    Experiment,
+    Plan,
+    Subject,
+    Variant,
+    cell_of,
+    collect,
+    measure,
+    measures,
+    remark,
+)
 from papers.document import Figure, Lines, Measure, Series
 from papers.iifr_models import SINGLE, FittedModel
 from papers.jobs import Job, Outcome
@@ -59,68 +69,20 @@ QUICK_EPOCHS = {"adult": 10, "compas": 5, "german": 5}  # with fewer, IIFR colla
 SECONDS = {"adult": 6.0, "compas": 3.0, "german": 1.0}  # of one training, about
 
 ACCURACY = Measure("accuracy", "Accuracy", "share")
-INDIVIDUAL = (
-    Measure(
-        "ifr_b", "IFR_b", "share", "Pairs of a person and a counterpart who get the same label."
-    ),
-    Measure(
-        "ifr_p",
-        "IFR_p",
-        "share",
-        "Pairs with the same label and a Jensen–Shannon divergence of at most 0.001 nats.",
-    ),
-)
-GROUPS = (
-    Measure(
-        "delta_dp", "ΔDP", "number", "How far the groups' rates of positive answers lie apart."
-    ),
-    Measure("delta_eo_0", "ΔEO, y = 0", "number", "The same among people whose true class is 0."),
-    Measure("delta_eo_1", "ΔEO, y = 1", "number", "The same among people whose true class is 1."),
-)
-POSITIVE = Measure(
-    "positive_rate",
-    "Positive answers",
-    "share",
-    "A model that gives nearly nobody a positive answer is fair and useless.",
-)
-TRAINED = (
-    "Every repeat trains all models anew, with other first weights and on another division of the"
-    " people; Adult keeps its official test set. No training sees the test people of its own"
-    " repeat. Settings were chosen on the validation people of several divisions: on Adult none of"
-    " them is ever tested, on COMPAS and German Credit most are test people of another repeat, so"
-    " there the choice is not wholly independent of the test."
-)
-DEAD = (
-    "A run that gives all its training people the same answer is rejected and begun again with"
-    " other first weights, five times at most; such a run has perfect fairness scores. A run that"
-    " gives fewer than one test person in a hundred the rarer answer is left out, and counted."
-)
-CHOSEN = (
-    "λ and the adversaries' speed were chosen on validation people (benchmarks/choose_settings.py):"
-    " the highest IFR_p that costs no more accuracy than the paper gave up and keeps half of the"
-    " positive answers. MLP+IIFR on Adult has λ = 1; the paper does not state its λ."
-)
-CODINGS = (
-    "Adult's coding gives back the paper's example pair (cosine 0.802, printed 0.808). COMPAS"
-    " people of another named race have no counterpart and are not compared."
-)
-GERMAN_COLUMNS = (
-    "The paper's 30 columns of German Credit are not identified. Tried: one column for each"
-    " category and each of the five ages (61 columns), codes with the ages in five columns (24),"
-    " the archive's numeric file with the ages in five columns (28). Ours are the 61, with which"
-    " its 81.5 % is not reached. In them one person in a hundred has another above ε = 0.8 in a"
-    " batch of 30, so that IIFR has next to nothing to act on; in Adult it is one in five, in"
-    " COMPAS nine in ten."
-)
+INDIVIDUAL = measures("INDIVIDUAL")
+GROUPS = measures("GROUPS")
+POSITIVE = measure("POSITIVE")
+TRAINED = remark("@TRAINED")
+DEAD = remark("@IIFR_DEAD")
+CHOSEN = remark("@CHOSEN")
+CODINGS = remark("@CODINGS")
+GERMAN_COLUMNS = remark("@GERMAN_COLUMNS")
 
 PAIRS = {
     "pairs": "single: of the counterparts of each person one counts, drawn by chance, as the paper"
     " has one; without it all count. German Credit's people have four."
 }
-ONE_COUNTERPART = (
-    "Of the counterparts of each person one was drawn (pairs = single), as in the paper: it has one"
-    " counterpart t' of each person and does not say which. Adult and COMPAS have no other."
-)
+ONE_COUNTERPART = remark("@ONE_COUNTERPART")
 
 
 def fitting(
@@ -207,7 +169,6 @@ class Models(Experiment):
     titles: ClassVar[Mapping[str, str]] = TITLES
     center = "median"
     subjects: ClassVar[Sequence[Subject]] = SUBJECTS
-    quick = "5 epochs instead of 20 on COMPAS, and EIDIG searches from 50 people."
 
     def variants(self, plan: Plan) -> Mapping[Variant, tuple[str, dict[str, Any]]]:
         """The columns, or rows and columns: each with its model and the settings that differ."""
@@ -259,11 +220,6 @@ class Table4(Models):
     """How accurate, and how fair to each person?"""
 
     name = "iifr-table4"
-    title = "IIFR, Table 4: accuracy and individual fairness"
-    about = (
-        "The paper's networks, learning rates, batches and epochs (its table 3); AdaDelta; ε = 0.8,"
-        " τ = 0.001."
-    )
     options = PAIRS
     measures = (ACCURACY, *INDIVIDUAL)
     remarks = (
@@ -283,16 +239,8 @@ class Table6(Models):
     """Who within each group fares worse?"""
 
     name = "iifr-table6"
-    title = "IIFR, Table 6: individual fairness within the groups of Adult"
-    about = "The models of Table 4, and the individual fairness rates of men and of women."
     subjects = (ADULT,)
     options = PAIRS
-    measures = (
-        Measure("ifr_b_male", "IFR_b of men", "share"),
-        Measure("ifr_p_male", "IFR_p of men", "share"),
-        Measure("ifr_b_female", "IFR_b of women", "share"),
-        Measure("ifr_p_female", "IFR_p of women", "share"),
-    )
     remarks = (
         "The paper prints the same four numbers for ALFR+IIFR and CFAIR+IIFR, and for ALFR and"
         " CFAIR rates in both groups that lie below its rate of all people: at least one of its"
@@ -305,11 +253,6 @@ class Table7(Models):
     """How fair between groups?"""
 
     name = "iifr-table7"
-    title = "IIFR, Table 7: group fairness"
-    about = (
-        "The models of Table 4: the difference between two groups, for the five ages of German"
-        " Credit the standard deviation over them."
-    )
     options = PAIRS
     measures = (*GROUPS, POSITIVE)
     remarks = (
@@ -323,12 +266,6 @@ class Table8(Models):
     """What does the threshold of similarity do?"""
 
     name = "iifr-table8"
-    title = "IIFR, Table 8: the threshold ε of similarity"
-    about = (
-        "MLP+IIFR on Adult with λ = 1: a pair of people counts as similar when their cosine is"
-        " above ε."
-    )
-    quick = "three thresholds."
     rows = "variant"
     subjects = (ADULT,)
     measures = (ACCURACY, *INDIVIDUAL, *GROUPS, POSITIVE)
@@ -357,11 +294,6 @@ class Table8(Models):
 class Sweep(Models):
     """What does λ buy, and what does it cost?"""
 
-    about = (
-        "Each model with IIFR's penalty, from none (λ = 0, the model of Table 4) to a heavy one; ε"
-        " = 0.8."
-    )
-    quick = "three λ."
     rows = "variant"
     bases: ClassVar[Sequence[str]] = ("mlp", "alfr", "laftr", "cfair")
     measures = (ACCURACY, *INDIVIDUAL, *GROUPS, POSITIVE)
@@ -437,7 +369,6 @@ class Figure4(Sweep):
     """On Adult."""
 
     name = "iifr-figure4"
-    title = "IIFR, Figure 4: the weight λ on Adult"
     subjects = (ADULT,)
 
 
@@ -445,8 +376,6 @@ class Figure5(Sweep):
     """On COMPAS."""
 
     name = "iifr-figure5"
-    title = "IIFR, Figure 5: the weight λ on COMPAS"
-    quick = "5 epochs instead of 20, and three λ."
     subjects = (COMPAS,)
 
 
@@ -454,6 +383,5 @@ class Figure6(Sweep):
     """On German Credit."""
 
     name = "iifr-figure6"
-    title = "IIFR, Figure 6: the weight λ on German Credit"
     subjects = (GERMAN,)
     remarks = (*Sweep.remarks, GERMAN_COLUMNS)

@@ -12,7 +12,6 @@ from fairprobe.documents import Count, Document
 from papers import paper
 from papers.base import Experiment, Plan, Subject, Variant, cell_of, collect
 from papers.data.iifr import BANDS, load_iifr
-from papers.document import Measure
 from papers.iifr import ADULT, COMPAS, GERMAN
 from papers.jobs import Inputs, Job, Outcome, Plain
 from papers.tables import Cell
@@ -48,19 +47,7 @@ class Groups(Experiment):
 
     citation = paper.IIFR
     is_counted = True
-    quick = "the same."
     subjects: ClassVar[Sequence[Subject]]
-    measures = (
-        Measure("people", "People", "count"),
-        Measure("share", "Share of each group, P(A = a)", "share"),
-        Measure(
-            "positive",
-            "Share of class 1, P(Y = 1 | A = a)",
-            "share",
-            "Class 1 is an income above 50,000 dollars, another offense within two years, a bad"
-            " credit risk.",
-        ),
-    )
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         return [[_job(subject) for subject in plan.subjects(self.subjects)]]
@@ -104,35 +91,20 @@ class Table1(Groups):
     """The data sets with two groups."""
 
     name = "iifr-table1"
-    title = "IIFR, Table 1: the two groups of Adult and COMPAS"
-    about = (
-        "The people of Adult without a missing value and the screened people of COMPAS, in the"
-        " paper's coding: counted, beside what it prints."
-    )
     subjects = (ADULT, COMPAS)
     titles: ClassVar[Mapping[str, str]] = {
         ALL: "everybody",
         "a0": "A = 0: men; not African-American",
         "a1": "A = 1: women; African-American",
     }
-    remarks = (
-        "The paper calls COMPAS's group A = 0 white. Its numbers are those of all who are not"
-        " African-American.",
-    )
 
 
 class Table2(Groups):
     """The data set with five."""
 
     name = "iifr-table2"
-    title = "IIFR, Table 2: the five ages of German Credit"
-    about = "The people of German Credit in the paper's five ages: counted, beside what it prints."
     subjects = (GERMAN,)
     titles: ClassVar[Mapping[str, str]] = {
         ALL: "everybody",
         **{f"a{code}": f"A = {code}: {ages}" for code, ages in enumerate(BANDS)},
     }
-    remarks = (
-        "In the paper each age begins where the one before ends (19–25, 25–35). Its numbers are"
-        " those of ages that do not overlap, as here.",
-    )

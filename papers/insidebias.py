@@ -25,7 +25,7 @@ from fairprobe.networks.vision import vgg
 from fairprobe.networks.vision_training import ON_IMAGES, labels_of, train_on_images
 from fairprobe.statistics.correlation import clustered_correlation
 from papers import paper
-from papers.base import Experiment, Plan
+from papers.base import Experiment, Plan, measure
 from papers.data.mnist import COLORS, PRIMARY, colored, fetched_digits, read_digits
 from papers.document import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
 from papers.jobs import Inputs, Job, Outcome, Plain
@@ -34,12 +34,7 @@ from papers.tables import Cell
 UNBIASED = "unbiased"
 FEWEST = 3  # networks of a kind at the paper's scale: one cannot show how often an alarm is false
 TAU = 0.8
-SEPARATED = Measure(
-    "separated",
-    "Λ is below that of an unbiased network",
-    "share",
-    "Over all pairs of a biased and an unbiased network.",
-)
+SEPARATED = measure("SEPARATED")
 
 
 class FoundLayer(msgspec.Struct, frozen=True):
@@ -345,17 +340,6 @@ class ColoredMNIST(Examination[DigitNetwork]):
     """Does a color that was tied to a digit excite the network more?"""
 
     name = "insidebias-mnist"
-    title = "InsideBias, Figure 3: colored digits"
-    about = (
-        "For each digit and each of three colors, a network in whose training 90 % of that digit"
-        " have the color, and all other digits have the two other colors; beside them at least"
-        " three unbiased networks. 60,000 images, 3 epochs; the test digits have all colors"
-        " equally often."
-    )
-    quick = "three biased networks and one unbiased, 4,000 images, 2 epochs."
-    options: ClassVar[Mapping[str, str]] = {
-        "digits": "the digits that are tied to a color, such as 0,3,7; the paper has all ten"
-    }
     titles: ClassVar[Mapping[str, str]] = {
         "mnist": "Colored MNIST",
         **{name: f"biased ({name})" for name in COLORS},

@@ -264,20 +264,7 @@ class FaceTables(Examination[FaceNetwork]):
     """
 
     name = "insidebias-faces"
-    title = "InsideBias, Tables I and II: gender from faces"
-    about = (
-        "VGG and ResNet learn gender from faces in the paper's three groups: A East and Southeast"
-        " Asian, B Black and Indian, C White and Latino. Biased networks see 90 % of one"
-        " group and 5 % of each other, unbiased ones a third of each; all see equally many. They"
-        " are tested on held-out faces of all groups."
-    )
-    quick = "one VGG biased towards A and one unbiased, 600 faces of 32 × 32 pixels, 4 epochs."
     titles: ClassVar[Mapping[str, str]] = TITLES
-    options: ClassVar[Mapping[str, str]] = {
-        "side": "pixels of a face's side, of 32; the paper's are 120",
-        "faces": "a folder of faces (DiveFace, FairFace) or an .npz instead of the placed one",
-        "images": "faces that a network learns from; the paper has 18,000",
-    }
     result = FaceNetwork
     sensitive = "race"
     of_biased: ClassVar[frozenset[str]] = frozenset({"shift", "highest", "separated"})

@@ -19,6 +19,8 @@ from papers.base import (
     cell_of,
     collect,
     grid,
+    measure,
+    remark,
 )
 from papers.document import Measure
 from papers.jobs import Job, Outcome, Plain
@@ -50,49 +52,13 @@ NEURONFAIR_PAPER = Variant("neuronfair", "paper")
 
 IDIS = Measure("idis", "Individual discriminatory instances found", "count")
 GSR = Measure("gsr", "Success rate (GSR): of all different instances that were tried", "share")
-SPREAD = Measure(
-    "spread",
-    "Spread: mean distance of two findings, 0 to 1 (ours; more findings are not more different"
-    " ones)",
-    "number",
-)
-CELLS = Measure(
-    "cells",
-    "Cells: different cells of a grid of quarters, for each of at most 20,000 findings, 0 to 1"
-    " (ours; few cells are many findings of a few kinds)",
-    "share",
-)
-TRIED = Measure(
-    "tried", "Input space: different instances that were tried, which is IDIs / GSR", "count"
-)
-DISTANCE = Measure(
-    "distance",
-    "Distance to the seed: mean over the findings, 0 to 1 (methods that set out from seeds)",
-    "number",
-)
+SPREAD = measure("SPREAD")
+CELLS = measure("CELLS")
+TRIED = measure("TRIED")
+DISTANCE = measure("DISTANCE")
 SPEED = Measure("seconds_per_1000", "CPU seconds for 1,000 IDIs, one thread", "seconds")
 
-SAME_NETWORK = (
-    "The paper's networks are not public. Ours are trained on the same data with scaled inputs to"
-    " the best validation loss; the paper's see raw codes and fit their training data (100 % on"
-    " German Credit). Numbers of IDIs depend on that more than on the method."
-)
-SAME_SEEDS = (
-    "All methods of a repeat start from the same seeds; repeats draw other seeds. The network of a"
-    " data set is the same throughout."
-)
-LIKE_THE_PAPER = (
-    "“paper” is NeuronFair's Algorithm 3 as printed: attributes move by chance with SoftMax(|g|⁻¹),"
-    " several at once, and the walk goes on after a miss. “walk” is what the authors of NeuronFair"
-    " and ADF do in their public code: a step that is no"
-    " IDI is accepted with probability 1/e. The other variants go back to an IDI instead, to the"
-    " last (“revert”, Random) or to the first (“seed”, EIDIG), and find far more. Compare methods"
-    " that do the same after a miss."
-)
-CONTROL = (
-    "Random is NeuronFair's search with chance in place of its gradient. What a guided method is"
-    " worth is its distance from Random."
-)
+SAME_NETWORK, SAME_SEEDS = remark("@SAME_NETWORK"), remark("@SAME_SEEDS")
 
 
 def training(plan: Plan, subjects: Iterable[Subject]) -> list[Job]:
@@ -185,9 +151,6 @@ class Searches(Experiment):
     result: ClassVar[type[Document]] = SearchResult
     paper_table: ClassVar[str]
     ours: ClassVar[tuple[Measure, ...]] = ()  # the measures that the paper does not have
-    options: ClassVar[Mapping[str, str]] = {
-        "methods": "the methods to run, such as neuronfair,probe (default: all of the table)"
-    }
 
     def chosen(self, plan: Plan) -> list[Variant]:
         """The methods that are run, in the order of the table."""
@@ -240,12 +203,6 @@ class Table4(Searches):
     }
 
     name = "neuronfair-table4"
-    title = "NeuronFair, Table 4: how many IDIs, and at what success rate"
-    about = (
-        "1,000 seeds, 40 global and 1,000 local steps each (Aequitas: 1,000 uniform draws)."
-        " Different instances only."
-    )
-    quick = "100 seeds and 500 local steps, so the same rate of finding would be a ratio near 0.05."
     variants = (
         *(AEQUITAS, ADF, ADF_WALK, EIDIG),
         *(NEURONFAIR_PAPER, NEURONFAIR_WALK, NEURONFAIR, RANDOM, PROBE),
@@ -253,7 +210,6 @@ class Table4(Searches):
     ours = (DISTANCE, SPREAD, CELLS)
     measures = (IDIS, GSR, TRIED, *ours)
     paper_table = "table4"
-    remarks = (LIKE_THE_PAPER, CONTROL, SAME_NETWORK, SAME_SEEDS)
 
     def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
         by = plan.options.get("seeds_by")
@@ -269,23 +225,11 @@ class Table5(Searches):
     """SymbGen and NeuronFair in the same time."""
 
     name = "neuronfair-table5"
-    title = "NeuronFair, Table 5: IDIs within a time limit, beside SymbGen"
-    about = (
-        "500 CPU seconds for each search (another number in the title is that of --seconds), with"
-        " 50,000 seeds: rows of the data, and uniform draws where there are no more."
-    )
-    quick = "10 CPU seconds and 2,000 seeds."
     variants = (SYMBGEN, NEURONFAIR, PROBE)
     is_timed = True
     ours = (Measure("cpu_seconds", "CPU seconds used", "seconds"),)
     measures = (IDIS, GSR, TRIED, *ours)
     paper_table = "table5"
-    remarks = (
-        "NeuronFair may have used up its seeds before the time is over; the seconds used say so."
-        " What comes after the limit, removing repetitions, is part of them.",
-        SAME_NETWORK,
-        SAME_SEEDS,
-    )
 
     def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
         seconds, seeds = (500.0, 50_000) if plan.is_full else (10.0, 2000)
@@ -298,17 +242,6 @@ class Table6(Experiment):
     """IDIs of each phase."""
 
     name = "neuronfair-table6"
-    title = "NeuronFair, Table 6: the global and the local phase"
-    about = (
-        "Global: one instance from each of the same 1,000 seeds (up to 40 steps; Aequitas: a"
-        " uniform draw; SymbGen: the first 1,000 that it solves for). Local: 100 of all methods'"
-        " global IDIs as starts, and from each up to 1,000 different instances; the mean number of"
-        " IDIs."
-    )
-    quick = (
-        "100 seeds; 20 starts and up to 200 instances from each. The paper's global figures are"
-        " divided by ten."
-    )
     subjects: ClassVar[tuple[Subject, ...]] = SUBJECTS
     global_variants = (
         AEQUITAS,
@@ -333,21 +266,6 @@ class Table6(Experiment):
         Measure("idis", "Global phase: IDIs among 1,000 instances", "count"),
         Measure("idis_per_seed", "Local phase: IDIs from each start, on average", "number"),
         tried,
-    )
-    remarks = (
-        LIKE_THE_PAPER,
-        CONTROL,
-        "Global: what is counted are seeds that lead to an IDI, themselves included. On its way"
-        " a walker judges up to 41 rows where Aequitas judges one; SymbGen's are IDIs among the"
-        " instances that it made, its seeds not counted.",
-        "Probe has no phases. Global: the IDIs among the first 1,000 people whom it tries besides"
-        " its seeds. Local: it goes on from the start and from people whom it draws.",
-        "SymbGen gets two of the hundred local starts of each repeat: growing a tree for each"
-        " of its inputs takes 15 ms and more.",
-        "The paper's figures for German Credit end at 600: its 1,000 rows seem to have given"
-        " 600 seeds. We use 1,000.",
-        SAME_NETWORK,
-        SAME_SEEDS,
     )
 
     def measures_of(self, plan: Plan) -> Sequence[Measure]:
@@ -438,23 +356,9 @@ class Table8(Searches):
     """How long 1,000 IDIs take."""
 
     name = "neuronfair-table8"
-    title = "NeuronFair, Table 8: seconds for 1,000 IDIs"
-    about = (
-        "The searches of Table 4, timed. SymbGen stops at 1,000 IDIs or after 120 CPU seconds, and"
-        " what it has is scaled to 1,000."
-    )
-    quick = "100 seeds and 500 local steps; SymbGen stops at 200 IDIs or after 10 CPU seconds."
     variants = (AEQUITAS, SYMBGEN, ADF, EIDIG, NEURONFAIR_PAPER, NEURONFAIR, RANDOM, PROBE)
     measures = (SPEED,)
     paper_table = "table8"
-    remarks = (
-        "The paper's times are of code that moves one seed at a time, on a GPU; ours move all"
-        " seeds of a batch together, on one core of a CPU. The ratio compares implementations,"
-        " not methods; compare methods within a row.",
-        CONTROL,
-        SAME_NETWORK,
-        SAME_SEEDS,
-    )
 
     def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
         if variant != SYMBGEN:

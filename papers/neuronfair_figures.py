@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import combinations
@@ -21,6 +21,7 @@ from papers.base import (
     cell_of,
     collect,
     grid,
+    measure,
 )
 from papers.data import load
 from papers.document import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
@@ -51,29 +52,11 @@ class Figure5(Experiment):
     """Does NeuronFair find more different people?"""
 
     name = "neuronfair-figure5"
-    title = "NeuronFair, Figure 5: generation diversity against Aequitas and ADF"
-    about = (
-        "From the same 10 global IDIs each method finds 100 local IDIs. GD is the share of the"
-        " rival's IDIs within a radius (cosine distance) of NeuronFair's, over the share of"
-        " NeuronFair's within it of the rival's: above 1, NeuronFair reaches further."
-    )
-    quick = "200 seeds for the global phase."
     subjects: ClassVar[tuple[Subject, ...]] = (
         Subject("adult", "gender"),
         Subject("adult", "race"),
         Subject("german", "gender"),
         Subject("german", "age"),
-    )
-    measures = (Measure("generation_diversity", "GD, mean over radii below 0.02", "number"),)
-    remarks = (
-        "The paper's figure prints no numbers; its text gives the mean over data sets and radii"
-        " below 0.02, which stands in each row.",
-        "Where neither side reaches the other within a radius, GD is not defined and the line has a"
-        " gap.",
-        "NeuronFair and ADF go back to an IDI after a miss (variants “revert” and “seed”);"
-        " Aequitas walks on, and so reaches further than its number of IDIs suggests.",
-        SAME_NETWORK,
-        SAME_SEEDS,
     )
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
@@ -169,47 +152,18 @@ SHARES = {  # measures by what they count, and whom
     )
     for who, name in WHO.items()
 }
-WITH_NEURONFAIR = Measure(
-    "with_neuronfair",
-    "Overlap with NeuronFair: neurons that most IDIs of both activate, of those of either",
-    "share",
-)
-WITH_MISSES = Measure(
-    "with_misses",
-    "Overlap with non-IDIs: neurons that most IDIs and most non-IDIs of a method activate, of"
-    " those of either",
-    "share",
-)
+WITH_NEURONFAIR = measure("WITH_NEURONFAIR")
+WITH_MISSES = measure("WITH_MISSES")
 
 
 class Figure6(Searches):
     """Which biased neurons do the IDIs of a method activate, and do others activate the same?"""
 
     name = "neuronfair-figure6"
-    title = "NeuronFair, Figure 6: the biased neurons that IDIs and non-IDIs activate"
-    about = (
-        "Adult, gender: a tenth of each method's IDIs, and a tenth of what it tried without"
-        " success. A neuron is activated when it is above half of the layer's range for that"
-        " instance."
-    )
-    quick = "100 seeds and 200 local steps."
-    options: ClassVar[Mapping[str, str]] = {
-        "network": "a network for Adult's codes instead of the one trained here: a file (.onnx,"
-        " .pt2, .keras) or file.py:function"
-    }
     subjects = (Subject("adult", "gender"),)
     variants = (ADF, EIDIG, NEURONFAIR, RANDOM)
     result = NeuronCoverage
     measures = (*SHARES.values(), WITH_NEURONFAIR, WITH_MISSES)
-    remarks = (
-        "The paper counts the neurons that the whole set activates: 24 of 24 for NeuronFair, 18"
-        " for EIDIG, 15 for ADF, none for non-IDIs. A union over many instances grows with their"
-        " number; the neurons that more than half of them activate do not, nor does what one"
-        " activates on average, so all three are given.",
-        "All repeats share one network, so shares hardly vary between them; there are no t-tests.",
-        "The paper counts in the most biased layer alone. Ours may have a single biased neuron"
-        " there, so the biased neurons of all layers, each by its own T_d, are counted as well.",
-    )
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         if "network" not in plan.options:

@@ -28,7 +28,7 @@ from fairprobe.images.measure import people
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
 from papers import paper
-from papers.base import Experiment, Plan, faces_in, require_paths
+from papers.base import Experiment, Plan, faces_in, remark, require_paths
 from papers.data.fetching import FACES_AND_OTHERS
 from papers.document import Measure
 from papers.jobs import Inputs, Job, Outcome, Plain
@@ -42,14 +42,8 @@ SIGNS, SHUFFLED = "random_signs", "shuffled_labels"
 BEFORE, CONTROL = "before", "without_idis"
 NOT_OURS = "not run here"
 TRUNKS = {"vgg16": "VGG16", "resnet50": "ResNet50"}  # as the paper spells them
-THEIRS = (
-    "The paper has 60,000 faces of CelebA (10,000 of LFW) and as many pictures of ImageNet at 64 ×"
-    " 64 pixels, a VGG16 (ResNet50), and searches from all faces."
-)
-DIFFERENCE = (
-    "The data are not the paper's, so no number can be compared with the paper's one by one, only"
-    " what each method gives beside the others."
-)
+THEIRS = remark("@THEIRS")
+DIFFERENCE = remark("@DIFFERENCE")
 
 Places = Mapping[str, Sequence[tuple[str, str]]]  # of a measure: methods with their variants
 Numbers = dict[str, float | None]
@@ -235,27 +229,8 @@ def _state(state: State) -> Numbers:
 class Images(Experiment):
     """What both tables share."""
 
-    about = (
-        "For gender and for race: a face detector is trained, its attribute head and Δ_sens (ε ="
-        " 0.03) are made, and ADF, EIDIG and NeuronFair search from 250 faces (searched = 0: from"
-        " all, as in the paper) for 20 steps of L2 length 0.15 (variant = paper: 40 steps along"
-        " plain gradients). Then its training is continued with the IDIs of each method, and"
-        " measured with a fresh Δ_sens on held-out faces beside the same training without IDIs."
-    )
-    quick = "gender alone, 1,000 pictures, 60 faces, one repeat."
     quick_once = True
     rows = "variant"
-    options: ClassVar[Mapping[str, str]] = {
-        "faces": "a folder of faces (CelebA, LFW, FairFace, UTKFace, DiveFace) or an .npz",
-        "others": "class folders of pictures without a face, as in ImageNet",
-        "trunk": "vgg16 or resnet50 instead of the small trunk",
-        "weights": "safetensors of pretrained weights for the trunk",
-        "size": "resize all pictures to a square of so many pixels; the paper's are 64",
-        "labels": "a CSV with more attributes, such as the race of CelebA's people",
-        "variant": "paper: plain gradients and 40 iterations, as printed",
-        "optimizer": "sgd, as in the paper, instead of adam",
-        "searched": "how many faces the searches start from; 0 is all, as in the paper",
-    }
     titles: ClassVar[Mapping[str, str]] = {
         "celeba_imagenet": "paper: CelebA and ImageNet, VGG16",
         "lfw_imagenet": "paper: LFW and ImageNet, ResNet50",
@@ -370,63 +345,6 @@ class Table10(Images):
     """Which method makes more image IDIs?"""
 
     name = "neuronfair-table10"
-    title = "NeuronFair, Table 10: image IDIs of the global phase"
-    measures = (
-        Measure(
-            "strict_gsr",
-            "GSR, strictly counted",
-            "share",
-            "The share of faces that become an IDI, of those that are none from the start: each"
-            " face gives one picture. A pair counts if the detector and the head that Δ was made"
-            " with both change their answer where the search ended.",
-        ),
-        Measure(
-            "strict_idis", "IDIs, strictly counted", "count", "Those from the start among them."
-        ),
-        Measure(
-            "gsr",
-            "GSR, as in the paper",
-            "share",
-            "The head need only see the change before the search.",
-        ),
-        Measure("idis", "IDIs, as in the paper", "count"),
-        Measure(
-            "at_seed", "IDIs before any step", "share", "Faces where Δ alone changes the verdict."
-        ),
-        Measure(
-            "l2",
-            "L2 of Δ_bias",
-            "number",
-            "Mean over the IDIs that were made, as in the paper.",
-        ),
-        Measure(
-            "seen",
-            "Pairs in which an independent network sees the attribute change",
-            "share",
-            "Of the strictly counted ones.",
-        ),
-        Measure(
-            "milliseconds",
-            "Milliseconds for a face",
-            "number",
-            "On a shared machine: compare methods, not machines.",
-        ),
-        Measure(
-            "accuracy",
-            "Accuracy of the detector",
-            "share",
-            "On held-out pictures, as everything below.",
-        ),
-        Measure("balanced", "Balanced accuracy for the attribute", "share"),
-        Measure("flips", "Faces whose attribute Δ flips, for the head", "share"),
-        Measure(
-            "other",
-            "Faces in which Δ also changes the other attribute",
-            "share",
-            "As a second head on the trunk sees it: race where Δ is of gender, gender where it is"
-            " of race.",
-        ),
-    )
     places: ClassVar[Places] = {
         **dict.fromkeys(
             ("strict_gsr", "strict_idis", "gsr", "idis", "at_seed", "l2", "seen"),
@@ -441,22 +359,12 @@ class Table10(Images):
         "flips": (("change", ""), ("change", SIGNS)),
         "other": (("change", ""), ("change", SIGNS)),
     }
-    remarks = (
-        "The paper counts a pair if the detector's verdict changes. Where its search ended, the"
-        " head often sees no change of the attribute any more, so pairs are also counted strictly.",
-        "An image IDI is mostly a picture near the decision boundary. So read each figure beside"
-        " its controls: a Δ of a head that learned shuffled labels knows nothing of the attribute,"
-        " and an independent network says in how many pairs anybody else sees it change.",
-        "The paper divides IDIs by pictures generated, in its words non-duplicate ones, and does"
-        " not say how many pictures one face gives.",
-    )
 
 
 class Table11(Images):
     """Which method's IDIs make a detector fairer, and is it they that do?"""
 
     name = "neuronfair-table11"
-    title = "NeuronFair, Table 11: face detectors retrained with image IDIs"
     of_all = (
         Measure(
             "auc",
@@ -519,7 +427,3 @@ class Table11(Images):
         **{one.key: [(name, "") for name in (BEFORE, CONTROL, *METHODS)] for one in of_all},
         **{one.key: [(name, "") for name in METHODS] for one in of_repaired},
     }
-    remarks = (
-        "An old Δ_sens does not transfer to a new network, so any training would seem to help with"
-        " it: each network here gets its own. The paper does not say which one it used.",
-    )

@@ -23,13 +23,12 @@ from fairprobe.repairs.retrain import Retrain
 from fairprobe.statistics.ranks import spearman
 from fairprobe.statistics.repeats import Repeats
 from papers import paper
-from papers.base import Experiment, Plan, Subject, Variant, cell_of, collect
+from papers.base import Experiment, Plan, Subject, Variant, cell_of, collect, measure, remark
 from papers.document import Measure
 from papers.jobs import Inputs, Job, Outcome, Plain
 from papers.neuronfair import (
     ADF,
     AEQUITAS,
-    CONTROL,
     EIDIG,
     NEURONFAIR,
     RANDOM,
@@ -51,88 +50,23 @@ REPAIRS = (AEQUITAS, SYMBGEN, ADF, EIDIG, NEURONFAIR, RANDOM)
 NETWORKS = (BEFORE, RETRAINED, POINTS, *REPAIRS)
 ALL = Subject("all", "all")
 
-DM_RS = Measure(
-    "dm_rs",
-    "DM-RS: discriminatory among possible people",
-    "share",
-    "The same uniform draws for all networks of a row.",
-)
-FALL = Measure(
-    "fall",
-    "Fall of DM-RS against the control without IDIs",
-    "share",
-    "1 − DM-RS of a repeat / mean DM-RS of the control. The paper has no control: its fall is"
-    " against the network before.",
-)
+DM_RS = measure("DM_RS")
+FALL = measure("FALL")
 ACCURACY = Measure("accuracy", "Accuracy on held-out people", "share")
-IFR_B = Measure(
-    "ifr_b",
-    "IFR_b: held-out people who get the same answer with another value of the attribute",
-    "share",
-)
-OTHERS = Measure(
-    "worst_other",
-    "The other attributes: DM-RS divided by its value before, the worst of them",
-    "number",
-    "Above 1, the new network discriminates more by an attribute that was not repaired. The"
-    " controls say how much of it is chance.",
-)
-ADDED = Measure(
-    "added", "Rows added to the training data, a copy for every sensitive value", "count"
-)
+IFR_B = measure("IFR_B")
+OTHERS = measure("OTHERS")
+ADDED = measure("ADDED")
 AUC = Measure("auc", "AUC of the most biased layer", "number")
-SCALE_FREE = Measure(
-    "auc_scale_free",
-    "Scale-free AUC: differences in units of the neuron's own deviation (ours)",
-    "number",
-)
-OF_A_REPEAT = Measure(
-    "spearman",
-    "Spearman's ρ against DM-RS: the network before and the repaired ones",
-    "number",
-    "For each repeat over seven networks; the paper's over six.",
-)
-OF_ALL = Measure(
-    "spearman_repaired",
-    "Spearman's ρ against DM-RS: all repaired networks",
-    "number",
-    "Over every method and repeat, without the network before: one far point can make an order"
-    " where there is none.",
-)
-COST = Measure(
-    "cost",
-    "CPU seconds to measure a network, one thread",
-    "seconds",
-    "AUC compares everybody in the data with their counterparts, in all layers; DM-RS judges"
-    " 50,000 possible people (quick: 10,000). Both once for each network of all repeats.",
-)
-SIGMA = Measure(
-    "sigma",
-    "Standard deviation σ over the network before and the repaired ones",
-    "number",
-    "With n − 1; for each repeat, like ρ.",
-)
+SCALE_FREE = measure("SCALE_FREE")
+OF_A_REPEAT = measure("OF_A_REPEAT")
+OF_ALL = measure("OF_ALL")
+COST = measure("COST")
+SIGMA = measure("SIGMA")
 
-PROTOCOL = (
-    "A repair adds a tenth of a method's IDIs, 30,000 rows at most, copies counted. Half are from"
-    " around the people of the training data (those first who are themselves affected), half from"
-    " anywhere in the domain. Each has every sensitive value in turn and one label, the class with"
-    " the highest mean probability over them. The network is trained afresh on the same rows; the"
-    " first weights are the same for all networks of a repeat and differ between repeats."
-)
-CONTROLS = (
-    "Controls: the same training without IDIs, and with possible people who are no IDIs, labeled"
-    " by the network, as many rows as NeuronFair's IDIs have. What a repair is worth is its"
-    " distance from them, not from the network before."
-)
-SLOW = (
-    "SymbGen is slow: each of its searches stops at 1,000 IDIs or after 120 seconds (quick: 100, 5"
-    " seconds), so it adds fewer rows."
-)
-DEAD = (
-    "A network that died in training, giving everybody the same answer, is trained again from other"
-    " first weights; if it dies four times it is left out and counted as failed."
-)
+PROTOCOL = remark("@NEURONFAIR_REPAIR_PROTOCOL")
+CONTROLS = remark("@NEURONFAIR_REPAIR_CONTROLS")
+SLOW = remark("@NEURONFAIR_REPAIR_SLOW")
+DEAD = remark("@NEURONFAIR_REPAIR_DEAD")
 
 
 # -- the work --------------------------------------------------------------------------------------
@@ -279,22 +213,7 @@ def _search(plan: Plan, variant: Variant) -> Plain:
 class Repairs(Experiment):
     """Subjects × networks × repeats."""
 
-    about = (
-        "Networks trained again with 10 % of the IDIs of each method: 1,000 seeds, 40 global and"
-        " 1,000 local steps (Aequitas: 1,000 uniform draws), once from the data and once from the"
-        " domain; one draw per repeat. DM-RS on 50,000 possible people."
-    )
-    quick = "100 seeds and 500 local steps; DM-RS on 10,000 possible people."
     subjects: ClassVar[tuple[Subject, ...]] = SUBJECTS
-    titles: ClassVar[dict[str, str]] = {
-        "before": "Before",
-        "retrained": "Control: no IDIs",
-        "random-points": "Control: random points",
-        "dm_rs": "DM-RS",
-        "auc": "AUC",
-        "auc_scale_free": "scale-free AUC",
-        "all": "All",
-    }
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         here = plan.subjects(self.subjects)
@@ -328,9 +247,7 @@ class Table7(Repairs):
     """Does retraining with IDIs make a network fairer?"""
 
     name = "neuronfair-table7"
-    title = "NeuronFair, Table 7: DM-RS before and after retraining with IDIs"
     measures = (DM_RS, FALL, ACCURACY, IFR_B, OTHERS, ADDED)
-    remarks = (PROTOCOL, CONTROLS, CONTROL, SLOW, DEAD, SAME_NETWORK)
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         outcome = _alive(outcome)
@@ -389,7 +306,6 @@ class Table9(Repairs):
     """Does the AUC of a network tell how much it discriminates?"""
 
     name = "neuronfair-table9"
-    title = "NeuronFair, Table 9: AUC and DM-RS before and after retraining"
     measures = (DM_RS, AUC, SCALE_FREE, OF_A_REPEAT, OF_ALL, SIGMA, COST)
     remarks = (
         "The paper's ρ of 1.00 is over six networks of which one, the network before, lies far from"

@@ -16,7 +16,7 @@ from papers.distrofair.runs import (
     SceneRun,
     read_runs,
 )
-from papers.document import Bar, BarGroup, Bars, Figure, Measure
+from papers.document import Bar, BarGroup, Bars, Figure
 from papers.jobs import Outcome
 from papers.tables import Cell
 
@@ -28,21 +28,7 @@ class Figure2(SceneExperiment):
     """Which classes lie below the mean accuracy, before and after."""
 
     name = "distrofair-figure2"
-    title = "DistroFair, Figure 2: classes below the mean accuracy"
-    about = (
-        "Classes whose accuracy is below the mean of all classes of a recognizer, in the originals"
-        " and in unusual pictures in which they were not mutated."
-    )
     table = "figure2"
-    measures = (
-        Measure("classes", "Classes", "count"),
-        Measure("originals", "Below the mean in originals", "count"),
-        Measure("mutants", "Below the mean in unusual pictures", "count"),
-        Measure("only_mutants", "Below the mean in unusual pictures only", "share", "Of all."),
-    )
-    remarks = (
-        "The paper shows its sets as bars without numbers; only the last number is printed.",
-    )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
@@ -119,31 +105,7 @@ class Figure3(SceneExperiment):
     """Which violations two ways of looking share."""
 
     name = "distrofair-figure3"
-    title = "DistroFair, Figure 3: violations by oracle, and by originals alone"
-    about = (
-        "Pairs of recognizer and class above the mean error rate: by the ground truth and the"
-        " metamorphic oracle (a), in mutants by any oracle and in originals alone (b)."
-    )
     table = "figure3"
-    measures = (
-        Measure("gt", "(a) By the ground truth", "count"),
-        Measure("mt", "(a) By the metamorphic oracle", "count"),
-        Measure("mutants", "(b) In mutants", "count"),
-        Measure("originals", "(b) In originals alone", "count"),
-        Measure("both", "By both", "count"),
-        Measure("either", "By either", "count"),
-        Measure("covered", "Of the second’s violations, found by the first as well", "share"),
-        Measure("both_share", "(a) Found by both, of all", "share"),
-        Measure("only_gt", "(a) Found by the ground truth only, of all", "share"),
-        Measure("only_mt", "(a) Found by the metamorphic oracle only, of all", "share"),
-        Measure("alone", "(b) Found in mutants only", "count"),
-        Measure("only_mutants", "(b) Found in mutants only, of all", "share"),
-        Measure("gain", "(b) More in mutants than in originals", "share"),
-    )
-    remarks = (
-        "(a) the first is the metamorphic oracle, the second the ground truth. (b) the first are"
-        " mutants, the second originals, of which no class is too rare, as in the paper.",
-    )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         sums = dict.fromkeys(("gt", "mt", "both", "mutants", "originals", "shared"), 0)

@@ -91,7 +91,6 @@ class SceneExperiment(Experiment):
 
     from_runs = True
     citation = paper.DISTROFAIR
-    quick = "the runs that are named decide the scale."
     titles: ClassVar[Mapping[str, str]] = TITLES
     table: ClassVar[str]
 

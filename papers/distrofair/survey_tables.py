@@ -41,7 +41,7 @@ from papers.distrofair.runs import (
 )
 from papers.distrofair.survey import REAL, read_key
 from papers.distrofair.survey_document import Rating, SurveyKey, SurveyPicture
-from papers.document import Bar, BarGroup, Bars, Figure, Measure, Provenance
+from papers.document import Bar, BarGroup, Bars, Figure, Provenance
 from papers.jobs import Outcome
 from papers.tables import Cell
 
@@ -71,10 +71,7 @@ class Table5(SurveyExperiment):
     """The pictures of the study."""
 
     name = "distrofair-table5"
-    title = "DistroFair, Table 5: pictures of the user study"
-    about = "Pictures shown to participants, by data set and mutation."
     table = "table5"
-    measures = (Measure("images", "Pictures", "count"),)
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         counts: Counter[tuple[str, str, str]] = Counter()
@@ -94,19 +91,7 @@ class Table10(SurveyExperiment):
     """How real and how likely the pictures look."""
 
     name = "distrofair-table10"
-    title = "DistroFair, Table 10: realism and likelihood"
-    about = "Mean ratings from 0 to 10 by valid participants, and their ratio to real pictures."
     table = "table10"
-    measures = (
-        Measure("realism", "Realism", "number", "From 0 to 10."),
-        Measure("likelihood", "Likelihood of the scene", "number", "From 0 to 10."),
-        Measure("realism_ratio", "Realism, of that of real pictures", "share"),
-        Measure("likelihood_ratio", "Likelihood, of that of real pictures", "share"),
-        Measure("participants", "Participants", "count", "Valid ones count vehicles well."),
-    )
-    remarks = (
-        "Ratings of one participant or of one picture are not independent; no interval is given.",
-    )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         found = ratings_of(plan)
@@ -143,15 +128,8 @@ class Figure4(SurveyExperiment):
     """The histogram of the ratings of realism."""
 
     name = "distrofair-figure4"
-    title = "DistroFair, Figure 4: how often each score of realism was given"
-    about = "Answers of valid participants on real and on mutated pictures."
     table = "figure4"
-    measures = (
-        Measure("answers", "Answers", "count"),
-        Measure("low", "Scores from 0 to 3", "share", "Pictures that do not look real."),
-    )
     kinds: ClassVar[tuple[str, str]] = (REAL, MUTATIONS)
-    remarks = ("The paper's bars have no numbers. Its axis begins at 1, its scale at 0.",)
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         cells = []
@@ -193,12 +171,6 @@ class RankTests(SceneExperiment):
     """RQ2 and RQ4: whether mutants can be told from other pictures."""
 
     name = "distrofair-tests"
-    title = "DistroFair, RQ2 and RQ4: Mann–Whitney tests"
-    about = (
-        "Mutants against originals and against usual insertions, by the error rates of pictures"
-        " without the mutated class (RQ2); against originals by the realism that people give them"
-        " and by CLIP-IQA (RQ4)."
-    )
     table = "tests"
     titles: ClassVar[Mapping[str, str]] = {
         **SceneExperiment.titles,
@@ -207,18 +179,6 @@ class RankTests(SceneExperiment):
         "people": "originals, by people’s scores of realism",
         "clip": "originals, by CLIP-IQA",
     }
-    measures = (
-        Measure("mutated", "Mean of the mutants", "number"),
-        Measure("other", "Mean of the others", "number"),
-        Measure("u", "U", "number", "It grows with the numbers of pictures."),
-        Measure("log_p", "p as a power of ten", "number", "−1.3 is p = .05, 0 is p = 1."),
-    )
-    remarks = (
-        "The paper tests all services and data sets together, ours each recognizer alone. Pictures"
-        " of one scene are not independent, so p is too small in both.",
-        "The paper prints p as zero for people’s scores, which is no power of ten.",
-        "People’s scores need answers in the folder of a run, and CLIP-IQA a run with --clip.",
-    )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         cells: list[Cell] = []

@@ -17,7 +17,7 @@ from statistics import fmean
 from typing import ClassVar, TypeAlias
 
 from fairprobe.documents.scenes import AnalysisDocument, Oracle, Total
-from papers.base import Plan
+from papers.base import Plan, measures
 from papers.distrofair.runs import (
     DATASETS,
     MUTATIONS,
@@ -31,14 +31,7 @@ from papers.tables import Cell
 
 Place: TypeAlias = tuple[str, str, str, str]  # data set, attribute, method, variant
 
-EFFECT = (
-    Measure("classes", "Classes", "count", "Those with enough objects to be judged."),
-    Measure("violations", "Classes above the mean error rate", "count"),
-    Measure("violation_rate", "Violation rate", "share", "Classes above the mean, of all classes."),
-    Measure("error_inducing", "Error-inducing pictures", "count"),
-    Measure("tests", "Pictures generated and answered", "count"),
-    Measure("error_rate", "Fairness error rate", "share", "Error-inducing pictures, of all."),
-)
+EFFECT = measures("EFFECT")
 SETTINGS = (
     "The paper tests three services on MS-COCO and Cityscapes. Runs of other recognizers and data"
     " sets stand beside them; only the totals are comparable then, and they are about other"
@@ -57,13 +50,7 @@ class Table3(SceneExperiment):
     """The data sets."""
 
     name = "distrofair-table3"
-    title = "DistroFair, Table 3: data sets"
-    about = "The scenes of each run, and the classes that are annotated in them."
     table = "table3"
-    measures = (
-        Measure("images", "Pictures", "count"),
-        Measure("classes", "Classes with an annotated object", "count"),
-    )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
@@ -83,20 +70,7 @@ class Table4(SceneExperiment):
     """The recognizers."""
 
     name = "distrofair-table4"
-    title = "DistroFair, Table 4: recognizers"
-    about = "Classes that each recognizer names, and those that were judged in any setting."
     table = "table4"
-    measures = (
-        Measure(
-            "labels",
-            "Labels",
-            "count",
-            "Of the paper's services, those that their makers say they support (Amazon: or more);"
-            " of ours, those that they named in any picture, as the annotation counts them (a bus"
-            " as a car, if it does).",
-        ),
-        Measure("classes", "Classes", "count"),
-    )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
@@ -125,11 +99,6 @@ class Table6(SceneExperiment):
     """By the ground truth."""
 
     name = "distrofair-table6"
-    title = "DistroFair, Table 6: violations by the ground truth"
-    about = (
-        "For each recognizer, data set and mutation: classes whose error rate is above the mean of"
-        " all classes, and pictures that show it."
-    )
     table = "table6"
     measures = EFFECT
     remarks = SETTINGS
@@ -172,11 +141,6 @@ class Table7(Table6):
     """By the metamorphic oracle."""
 
     name = "distrofair-table7"
-    title = "DistroFair, Table 7: violations by the metamorphic oracle"
-    about = (
-        "As Table 6, for objects that are lost (exclusion) or added (inclusion) between the"
-        " original and the mutated picture."
-    )
     table = "table7"
     oracles = ("exclusion", "inclusion")
 
@@ -213,11 +177,6 @@ class Table8(SceneExperiment):
     """Insertion beyond the distribution against insertion within it."""
 
     name = "distrofair-table8"
-    title = "DistroFair, Table 8: insertion beyond (OOD) and within (ID) what is usual"
-    about = (
-        "The first repeat of unusual insertions against the one of usual ones; no class is too"
-        " rare, as in the paper."
-    )
     table = "table8"
     rows: ClassVar[Row] = "variant"
     measures = (
@@ -278,21 +237,8 @@ class Table9(SceneExperiment):
     """Seconds for a picture."""
 
     name = "distrofair-table9"
-    title = "DistroFair, Table 9: time"
-    about = "The time in which the unusual pictures were painted, without the recognizers."
     table = "table9"
-    measures = (
-        Measure("images", "Pictures generated", "count"),
-        Measure("seconds", "Time for all of them", "seconds"),
-        Measure("seconds_each", "Time for one", "seconds"),
-        Measure("per_hour", "Pictures in an hour", "count"),
-    )
     titles: ClassVar[Mapping[str, str]] = {**SceneExperiment.titles, "distrofair": "DistroFair"}
-    remarks = (
-        "The paper's times are of a machine with a GPU, larger pictures, a segmenter and LaMa; ours"
-        " take annotated masks. A picture that an earlier run painted is not painted again, and"
-        " keeps its time.",
-    )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
@@ -339,21 +285,7 @@ class Table11(SceneExperiment):
     """RQ5: real pictures against generated ones with the same objects."""
 
     name = "distrofair-table11"
-    title = "DistroFair, Table 11: accuracy on real and on generated pictures"
-    about = (
-        "Each unusual insertion is paired with a real picture that has as many objects of the"
-        " inserted classes (algorithm 4)."
-    )
     table = "table11"
-    measures = (
-        Measure("real", "Accuracy on real pictures", "share"),
-        Measure("generated", "Accuracy on generated pictures", "share"),
-        Measure("gain", "Gain on generated pictures", "share", "Generated over real."),
-        Measure("pairs", "Pairs of pictures", "count"),
-    )
-    remarks: ClassVar[Sequence[str]] = (
-        "The column of all recognizers is the mean of theirs, as in the paper's Table 12.",
-    )
     parts: ClassVar[tuple[str, str, str, str]] = ("rq5", "real", "generated", "pairs")
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
@@ -391,17 +323,5 @@ class Table12(Table11):
     """RQ6: classes that were not mutated, in error-inducing pictures."""
 
     name = "distrofair-table12"
-    title = "DistroFair, Table 12: accuracy on classes that were not mutated"
-    about = "Error-inducing pictures (ground truth) against their originals."
     table = "table12"
-    measures = (
-        Measure("original", "Accuracy on originals", "share"),
-        Measure("mutated", "Accuracy on error-inducing pictures", "share"),
-        Measure("kept", "Accuracy that is left", "share", "Error-inducing over original."),
-        Measure("images", "Error-inducing pictures", "count"),
-    )
-    remarks = (
-        "The column of all recognizers is the mean of theirs, ratios included, as in the paper.",
-        "The pictures were chosen because a recognizer errs in them, so a fall is expected.",
-    )
     parts = ("rq6", "original", "mutated", "images")
