@@ -8,9 +8,6 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from fairprobe.documents.base import Count, Document, Seconds, Settings, Share, check_interval
-from fairprobe.present.experiment_plots import Bar as Bar
-from fairprobe.present.experiment_plots import BarGroup as BarGroup
-from fairprobe.present.experiment_plots import Series as Series
 
 FORMAT: Final = 1  # raised when the meaning of a field changes
 
@@ -94,6 +91,16 @@ class CellDocument(Document, frozen=True, kw_only=True):
             raise ValueError(f"{self.repeats} repeats with {len(self.values)} values")
 
 
+class Series(Document, frozen=True):
+    """A line: `y` at each `x`, null where it is not defined. `low` and `high` make a band."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+
+
 class Lines(Document, frozen=True, tag_field="kind", tag="lines"):
     """A figure with lines, and a level to compare them with."""
 
@@ -104,6 +111,23 @@ class Lines(Document, frozen=True, tag_field="kind", tag="lines"):
     value_kind: NumberKind = "number"
     reference: float | None = None
     caption: str = ""
+
+
+class Bar(Document, frozen=True):
+    """A bar of a group. Bars of one name have one color; without a value only the text is shown."""
+
+    name: str
+    value: float | None
+    text: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+class BarGroup(Document, frozen=True):
+    """Bars that stand together, under one label."""
+
+    label: str
+    bars: Sequence[Bar]
 
 
 class Bars(Document, frozen=True, tag_field="kind", tag="bars"):

@@ -1,37 +1,34 @@
-"""An experiment beside its paper: its document as one self-contained HTML page, and the words that
-the page and the Markdown share.
+"""Report an experiment next to its paper: tables with our numbers and the paper's, figures, and how
+all was measured. `fairprobe.report` renders it as a page and as Markdown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from math import floor, log10
-from typing import Any
 
-from msgspec.structs import replace
-
-from fairprobe.present import environment
-from fairprobe.present.blocks import Figure
-from fairprobe.present.experiment_plots import bar_figure, bar_names, line_figure
-from fairprobe.present.legends import Key, bar_legend, line_legend
-from fairprobe.present.table import UNDEFINED, Table
-from fairprobe.report.formats import SPACE, count, date, seconds
-from fairprobe.report.formats import level as confidence_level
-from papers.document import (
+from fairprobe.report import (
     Bar,
-    BarGroup,
     Bars,
-    CellDocument,
-    ExperimentDocument,
+    Block,
+    Cell,
+    Line,
     Lines,
-    Measure,
+    Notes,
+    Plot,
+    Section,
+    Table,
+    Terms,
+    Text,
+    html,
 )
-from papers.document import Figure as FigureDocument
+from fairprobe.report import markdown as renderer
+from fairprobe.report.formats import SPACE, count, date, level, listed, seconds
+from fairprobe.report.sections import UNDEFINED
+from papers import document as documents
+from papers.document import CellDocument, ExperimentDocument, Measure
 
 NOT_RUN = "not run"
 SHORT = 32  # characters of a reason that fit into a cell; longer ones become a footnote
-NOTABLE = 0.05  # p values below it are set off
 READING = (
     "A number is the {} of the repeats, ± their standard deviation (n − 1), beside the paper’s"
     " number and ours divided by it."
@@ -44,90 +41,92 @@ T_TEST = (
 )
 
 
-def render_experiment(document: ExperimentDocument) -> str:
-    """The page's HTML; the same document gives the same text."""
-    return environment("papers").get_template("experiment.html.j2").render(page(document))
+def markdown(document: ExperimentDocument) -> str:
+    """Write an experiment as Markdown, for a page on a code-hosting site."""
+    return renderer.markdown(report(document), depth=1)
 
 
-def page(document: ExperimentDocument) -> dict[str, Any]:
-    """The template's variables."""
-    tables = grids(document)
-    return {
-        "document": document,
-        "tables": [(grid, _all_numbers(document, grid)) for grid in tables],
-        "figures": [
-            _figure(figure, f"figure{place}") for place, figure in enumerate(document.figures, 1)
-        ],
-        "measured": measured(document),
-        "reading": reading(document, tables),
-        "version": document.about.versions.get("fairprobe", ""),
-    }
+def page(document: ExperimentDocument) -> str:
+    """Write an experiment as one self-contained HTML page."""
+    return html.page(report(document))
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A cell in words: our number, and the small lines beneath it."""
+def report(document: ExperimentDocument) -> Section:
+    """Show an experiment."""
+    about = _measured(document)
+    facts = ("Date", "Machine", "Repeats", "Scale", "Seed")
+    is_repeated = any(cell.repeats > 1 for cell in document.cells)
+    reading = READING.format(document.center) if is_repeated else READING_ONE
+    if any(cell.against for cell in document.cells):
+        reading = f"{reading} {T_TEST}"
+    blocks: list[Block] = [
+        Terms({name: about[name] for name in facts if name in about}),
+        Text(document.intro),
+        *(_table(document, measure) for measure in document.measures),
+        *(_figure(figure) for figure in document.figures),
+        Section("How it was measured", [Text(reading), Terms(about)]),
+        Section("Notes", [Notes(document.notes)]),
+        Section("The paper", [Text(document.citation)]),
+    ]
+    return Section(document.title, blocks, eyebrow="Experiment")
 
-    mean: str
-    spread: str = ""
-    paper: str = ""
-    ratio: str = ""
-    p_value: str = ""
-    against: str = ""  # the method that the p value compares with
-    notable: bool = False
-    footnote: int = 0  # its number, from 1
-    failed: bool = False
 
-    @property
-    def ours(self) -> str:
-        return f"{self.mean}{SPACE}{self.spread}" if self.spread else self.mean
+# -- tables ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A measure as a wide table: a row for each data set and attribute, or for each of their
-    variants, and a column for each method.
+def _table(document: ExperimentDocument, measure: Measure) -> Section:
+    """Show a measure as a wide table: a row for each data set and attribute, or for each of their
+    variants, and a column for each method; below it the t-tests and, folded, all numbers.
     """
-
-    measure: Measure
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, str, tuple[Shown, ...]], ...]  # data set, sensitive attribute, cells
-    footnotes: tuple[str, ...]
-    references: tuple[str, ...]  # the methods that p values compare with
-
-
-def grids(document: ExperimentDocument) -> list[Grid]:
-    """One for each measure that has a cell, in the document's order."""
-    made = (_grid(document, measure) for measure in document.measures)
-    return [grid for grid in made if grid.rows]
-
-
-def _grid(document: ExperimentDocument, measure: Measure) -> Grid:
     cells = [cell for cell in document.cells if cell.measure == measure.key]
+    by_variant = document.rows == "variant"
 
     def row_of(cell: CellDocument) -> tuple[str, str, str]:
-        return cell.dataset, cell.sensitive, cell.variant if document.rows == "variant" else ""
+        return cell.dataset, cell.sensitive, cell.variant if by_variant else ""
 
     def column_of(cell: CellDocument) -> tuple[str, str]:
-        return cell.method, cell.variant if document.rows == "subject" else ""
+        return cell.method, "" if by_variant else cell.variant
 
-    places = {(row_of(cell), column_of(cell)): cell for cell in cells}
+    at = {(row_of(cell), column_of(cell)): cell for cell in cells}
     columns = list(dict.fromkeys(map(column_of, cells)))
     footnotes: list[str] = []
-    rows = tuple(
-        (
-            title(document, row[0]),
-            ", ".join(title(document, name) for name in row[1:] if name),
-            tuple(
-                _shown(document, measure, places.get((row, column)), footnotes)
-                for column in columns
-            ),
-        )
+    rows: list[list[str | Cell]] = [
+        [
+            *_row_title(document, row),
+            *(_shown(document, measure, at.get((row, column)), footnotes) for column in columns),
+        ]
         for row in dict.fromkeys(map(row_of, cells))
-    )
+    ]
+    tested = [
+        column for column in columns if any(at[k].p_value is not None for k in at if k[1] == column)
+    ]
+    tests = [
+        [*_row_title(document, row), *(_tested(at.get((row, column))) for column in tested)]
+        for row in dict.fromkeys(map(row_of, cells))
+        if tested
+    ]
     references = dict.fromkeys(title(document, cell.against) for cell in cells if cell.against)
-    heads = tuple(column_title(document, *column) for column in columns)
-    return Grid(measure, heads, rows, tuple(footnotes), tuple(references))
+    head = ("data set", "attribute")
+    blocks: list[Block] = [
+        Text(measure.about),
+        Table((*head, *(column_title(document, *one) for one in columns)), rows, words=(0, 1)),
+        Notes([f"{number}: {text}" for number, text in enumerate(footnotes, 1)]),
+        Table(
+            (*head, *(column_title(document, *one) for one in tested)),
+            tests,
+            caption=f"t-tests against {listed(references)}" if references else "",
+            words=(0, 1),
+        ),
+        Section("All numbers", [_all_numbers(document, measure, cells)], level="appendix"),
+    ]
+    return Section(measure.title, blocks if rows else [])
+
+
+def _row_title(document: ExperimentDocument, row: tuple[str, str, str]) -> tuple[str, str]:
+    return (
+        title(document, row[0]),
+        ", ".join(title(document, name) for name in row[1:] if name),
+    )
 
 
 def _shown(
@@ -135,40 +134,34 @@ def _shown(
     measure: Measure,
     cell: CellDocument | None,
     footnotes: list[str],
-) -> Shown:
+) -> Cell:
+    """Show our number, the paper's and their ratio, or why there is none."""
     if cell is None:
-        return Shown(NOT_RUN, failed=True)
-    kind, ours = measure.kind, _center(document, measure, cell)
-    if ours is None:
-        short, footnote = _reason(cell.failed)
-        ours = (short, "")
-    else:  # where some repeats failed, the number has a remark
-        footnote = cell.failed
+        return Cell(NOT_RUN)
+    ours, footnote = _center(document, measure, cell), cell.failed
+    if not ours:  # where only some repeats failed, the number has a footnote
+        ours, footnote = _reason(cell.failed)
     if footnote and footnote not in footnotes:
         footnotes.append(footnote)
-    p = cell.p_value
-    return Shown(
-        *ours,
-        paper="" if cell.paper is None else number(kind, cell.paper),
-        ratio="" if cell.ratio is None else times(cell.ratio),
-        p_value="" if p is None else p_value(p),
-        against="" if p is None else title(document, cell.against or ""),
-        notable=p is not None and p < NOTABLE,
-        footnote=footnotes.index(footnote) + 1 if footnote else 0,
-        failed=cell.mean is None,
-    )
+    paper = "" if cell.paper is None else f"paper {number(measure.kind, cell.paper)}"
+    ratio = "" if cell.ratio is None else times(cell.ratio)
+    note = f"note {footnotes.index(footnote) + 1}" if footnote else ""
+    return Cell(ours, ", ".join(filter(None, (paper, ratio))), note)
 
 
-def _center(
-    document: ExperimentDocument, measure: Measure, cell: CellDocument
-) -> tuple[str, str] | None:
-    """The mean or median and the spread of the repeats; None without a repeat."""
+def _tested(cell: CellDocument | None) -> str:
+    return UNDEFINED if cell is None or cell.p_value is None else p_value(cell.p_value)
+
+
+def _center(document: ExperimentDocument, measure: Measure, cell: CellDocument) -> str:
+    """Write the mean or median and the spread of the repeats; nothing without a repeat."""
     shown = cell.median if document.center == "median" else cell.mean
-    return None if shown is None else mean_and_spread(measure.kind, shown, cell.sd)
+    both = ("", "") if shown is None else mean_and_spread(measure.kind, shown, cell.sd)
+    return SPACE.join(filter(None, both))
 
 
 def _reason(failed: str) -> tuple[str, str]:
-    """What the cell says, and the footnote if it cannot say it all: the part before a colon names
+    """Return the text of a cell, and the footnote if it is too short: the part before a colon names
     the kind of failure.
     """
     if len(failed) <= SHORT:
@@ -178,102 +171,100 @@ def _reason(failed: str) -> tuple[str, str]:
 
 
 def title(document: ExperimentDocument, name: str) -> str:
-    """How the name of a data set, an attribute or a method is printed. A method may have its
-    variant in brackets.
+    """Print the name of a data set, an attribute or a method, which may have its variant in
+    brackets.
     """
     plain, bracket, variant = name.partition(" (")
     return f"{document.titles.get(plain, plain)}{bracket}{variant}"
 
 
 def column_title(document: ExperimentDocument, method: str, variant: str) -> str:
-    """NeuronFair, or NeuronFair (walk)."""
+    """Print NeuronFair, or NeuronFair (walk)."""
     name = title(document, method)
     return f"{name} ({title(document, variant)})" if variant else name
 
 
-def _all_numbers(document: ExperimentDocument, grid: Grid) -> Table:
-    """Every cell with its interval and its repeats."""
-    kind = grid.measure.kind
+def _all_numbers(
+    document: ExperimentDocument, measure: Measure, cells: list[CellDocument]
+) -> Table:
+    """Show every cell with its interval and its repeats."""
+    kind = measure.kind
     rows = []
-    for cell in document.cells:
-        if cell.measure != grid.measure.key:
-            continue
-        ours = _center(document, grid.measure, cell)
-        between = UNDEFINED
-        if cell.low is not None and cell.high is not None:
-            between = f"{number(kind, cell.low)} to {number(kind, cell.high)}"
-        values = "; ".join(
-            "not defined" if value is None else number(kind, value) for value in cell.values
-        )
+    for cell in cells:
+        ends = (cell.low, cell.high)
+        between = " to ".join(number(kind, end) for end in ends if end is not None)
+        values = ("not defined" if value is None else number(kind, value) for value in cell.values)
         rows.append(
             (
                 f"{title(document, cell.dataset)}, {title(document, cell.sensitive)}",
                 column_title(document, cell.method, cell.variant),
-                _reason(cell.failed)[0] if ours is None else SPACE.join(ours).strip(),
-                between,
+                _center(document, measure, cell) or _reason(cell.failed)[0],
+                between or UNDEFINED,
                 optional(kind, cell.paper),
-                values or UNDEFINED,
+                "; ".join(values) or UNDEFINED,
             )
         )
     center = f"{document.center} ± standard deviation"
-    interval = f"{confidence_level(document.confidence)} interval of the mean"
+    interval = f"{level(document.confidence)} interval of the mean"
     return Table(("data set", "method", center, interval, "paper", "repeats"), rows)
 
 
 # -- figures ---------------------------------------------------------------------------------------
 
 
-def _figure(figure: FigureDocument, name: str) -> tuple[Figure, list[Key]]:
-    """The figure, and its legend."""
-    percent = figure.value_kind == "share"
-    if isinstance(figure, Lines):
-        legend = line_legend(line.name for line in figure.series)
-        picture = line_figure(
-            figure.series,
-            x_title=figure.x_title,
-            y_title=figure.y_title,
-            title=figure.title,
-            reference=figure.reference,
-            percent=percent,
-            name=name,
+def _figure(figure: documents.Figure) -> Section:
+    chart = _lines(figure) if isinstance(figure, documents.Lines) else _bars(figure)
+    plot = Plot(figure.title, chart, figure.caption, figure_table(figure))
+    return Section(figure.title, [plot])
+
+
+def _lines(figure: documents.Lines) -> Lines:
+    lines = [
+        Line(
+            line.name,
+            [x for x, y in zip(line.x, line.y, strict=True) if y is not None],
+            [y for y in line.y if y is not None],
         )
-    else:
-        legend = bar_legend(bar_names(figure.groups))
-        picture = bar_figure(
-            _with_texts(figure),
-            value_title=figure.value_title,
-            title=figure.title,
-            reference=figure.reference,
-            percent=percent,
-            name=name,
-        )
-    return Figure(figure.title, picture, figure.caption, figure_table(figure)), legend
+        for line in figure.series
+    ]
+    places = [x for line in lines for x in line.x]
+    if figure.reference is not None and places:
+        ends = [min(places), max(places)]
+        lines.append(Line("reference", ends, [figure.reference] * 2, is_dashed=True))
+    kept = [line for line in lines if line.x]
+    return Lines(kept, figure.x_title, figure.y_title, y_unit=figure.value_kind)
 
 
-def _with_texts(figure: Bars) -> list[BarGroup]:
-    """The groups, with a text at every bar."""
+def _bars(figure: documents.Bars) -> Bars:
+    bars = [
+        Bar(f"{group.label}: {bar.name}", bar.value, bar.text and f" ({bar.text})")
+        for group in figure.groups
+        for bar in group.bars
+        if bar.value is not None
+    ]
+    level = None if figure.reference is None else ("reference", figure.reference)
+    return Bars(bars, figure.value_kind, level)
 
-    def labelled(bar: Bar) -> Bar:
-        return replace(bar, text=bar.text or optional(figure.value_kind, bar.value))
 
-    return [BarGroup(group.label, list(map(labelled, group.bars))) for group in figure.groups]
-
-
-def figure_table(figure: FigureDocument) -> Table:
-    """The numbers of a figure."""
-    if isinstance(figure, Bars):
-        names = bar_names(figure.groups)
-        rows = []
-        for group in _with_texts(figure):
-            texts = {bar.name: bar.text for bar in group.bars}
-            rows.append((group.label, *(texts.get(name, UNDEFINED) for name in names)))
-        return Table((figure.value_title, *names), rows)
-    lines = [dict(zip(line.x, line.y, strict=True)) for line in figure.series]
+def figure_table(figure: documents.Figure) -> Table:
+    """Return the numbers of a figure."""
+    if isinstance(figure, documents.Lines):
+        lines = [dict(zip(line.x, line.y, strict=True)) for line in figure.series]
+        head = (figure.x_title, *(line.name for line in figure.series))
+        places = sorted({x for line in lines for x in line})
+        kind = figure.value_kind
+        rows = [(f"{x:,g}", *(optional(kind, line.get(x)) for line in lines)) for x in places]
+        return Table(head, rows)
+    names = list(dict.fromkeys(bar.name for group in figure.groups for bar in group.bars))
+    texts = [
+        {bar.name: bar.text or optional(figure.value_kind, bar.value) for bar in group.bars}
+        for group in figure.groups
+    ]
     return Table(
-        (figure.x_title, *(line.name for line in figure.series)),
+        (figure.value_title, *names),
         [
-            (f"{x:,g}", *(optional(figure.value_kind, line.get(x)) for line in lines))
-            for x in sorted({x for line in lines for x in line})
+            (group.label, *(text.get(name, UNDEFINED) for name in names))
+            for group, text in zip(figure.groups, texts, strict=True)
         ],
     )
 
@@ -282,18 +273,18 @@ def figure_table(figure: FigureDocument) -> Table:
 
 
 def number(kind: str, value: float) -> str:
-    """122,370 or 28.19 % or 121.6 s or 0.7513: by the measure's kind."""
+    """Write a number by the measure's kind: 122,370, 28.19 %, 121.6 s, 0.7513."""
     scale, places, unit = _style(kind, value)
     return f"{value * scale:,.{places}f}{unit}"
 
 
 def optional(kind: str, value: float | None) -> str:
-    """A number that may be missing."""
+    """Write a number that may be missing."""
     return UNDEFINED if value is None else number(kind, value)
 
 
 def mean_and_spread(kind: str, mean: float, sd: float | None) -> tuple[str, str]:
-    """The mean and its standard deviation, in one unit and with equally many places: 28.19 and ±
+    """Write the mean and its standard deviation in one unit, with equally many places: 28.19 and ±
     0.31 %.
     """
     if sd is None:
@@ -308,7 +299,7 @@ def mean_and_spread(kind: str, mean: float, sd: float | None) -> tuple[str, str]
 
 
 def _style(kind: str, value: float) -> tuple[float, int, str]:
-    """What to multiply with, how many decimal places, and the unit."""
+    """Return the factor, the number of decimal places, and the unit."""
     if kind == "count":
         return 1, 0 if value == int(value) or abs(value) >= 1000 else 1, ""
     if kind == "share":
@@ -321,8 +312,8 @@ def _style(kind: str, value: float) -> tuple[float, int, str]:
 
 
 def _places(value: float) -> int:
-    """As many decimal places as papers print: 3,015 and 121.6 and 6.24 and 0.7513; small numbers
-    keep two digits.
+    """Return as many decimal places as papers print: 3,015 and 121.6 and 6.24 and 0.7513; small
+    numbers keep two digits.
     """
     size = abs(value)
     for least, places in ((1000, 0), (100, 1), (1, 2), (0.01, 4)):
@@ -332,7 +323,7 @@ def _places(value: float) -> int:
 
 
 def times(ratio: float) -> str:
-    """Ours over the paper's: × 1.06, × 0.00012."""
+    """Write our number over the paper's: × 1.06, × 0.00012."""
     size = abs(ratio)
     places = 0
     if 0 < size < 100:
@@ -341,17 +332,14 @@ def times(ratio: float) -> str:
 
 
 def p_value(p: float) -> str:
-    """p = 0.043, p < 0.001."""
+    """Write a p value: p = 0.043, p < 0.001."""
     if p < 0.001:
         return f"p{SPACE}<{SPACE}0.001"
     return f"p{SPACE}={SPACE}{p:.{3 if p < 0.1 else 2}f}"
 
 
-# -- how it was measured ---------------------------------------------------------------------------
-
-
-def measured(document: ExperimentDocument) -> list[tuple[str, str]]:
-    """Names and texts of what the document says about how it was measured."""
+def _measured(document: ExperimentDocument) -> dict[str, str]:
+    """Say how the experiment was run."""
     about = document.about
     rows = {
         "Date": date(about.date),
@@ -363,15 +351,8 @@ def measured(document: ExperimentDocument) -> list[tuple[str, str]]:
         "Versions": _pairs(about.versions),
         "Accuracy on held-out rows": _pairs(about.accuracy),
     }
-    return [(name, text) for name, text in rows.items() if text]
+    return {name: text for name, text in rows.items() if text}
 
 
 def _pairs(values: dict[str, str]) -> str:
     return "; ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
-
-
-def reading(document: ExperimentDocument, tables: Iterable[Grid]) -> str:
-    """How to read the tables."""
-    is_repeated = any(cell.repeats > 1 for cell in document.cells)
-    first = READING.format(document.center) if is_repeated else READING_ONE
-    return f"{first} {T_TEST}" if any(table.references for table in tables) else first

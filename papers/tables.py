@@ -31,8 +31,7 @@ from papers.document import (
     Provenance,
     Row,
 )
-from papers.markdown import markdown
-from papers.page import render_experiment
+from papers.page import markdown, page
 
 TITLES = {  # as their papers spell them
     "neuronfair": "NeuronFair",
@@ -190,7 +189,7 @@ def write(document: ExperimentDocument, folder: Path, name: str) -> list[Path]:
     texts = {
         "md": markdown(document),
         "csv": csv_text(document),
-        "html": render_experiment(document),
+        "html": page(document),
         "json": encode(document).decode(),
     }
     try:

@@ -24,7 +24,9 @@ import numpy as np
 from rich.console import RenderableType
 
 from fairprobe.errors import DataError
-from fairprobe.present.table import UNDEFINED, Table
+from fairprobe.report import Table
+from fairprobe.report.sections import UNDEFINED
+from fairprobe.report.terminal import table as in_terminal
 from fairprobe.statistics.ranks import rank_test
 from papers.distrofair.survey import REAL, read_key
 from papers.distrofair.survey_document import (
@@ -299,4 +301,4 @@ def table(evaluation: SurveyEvaluation) -> RenderableType:
             means = [ratings[column].mean if column in ratings else None for column in columns]
             cells = (UNDEFINED if mean is None else f"{mean:.2f}" for mean in means)
             rows.append((row.name, question, *cells))
-    return Table(("pictures", "question", *columns), rows).terminal(unbroken=2)
+    return in_terminal(Table(("pictures", "question", *columns), rows), unbroken=2)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from fairprobe.present import environment
+from fairprobe.report.html import environment
 from fairprobe.present.shots import source
 
 INTRO = (

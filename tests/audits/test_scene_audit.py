@@ -41,7 +41,7 @@ from papers.distrofair.answers import evaluate_survey
 from papers.distrofair.survey import write_survey
 from papers.document import Bars, CellDocument
 from papers.jobs import Outcome
-from papers.markdown import markdown
+from papers.page import markdown
 from tests.toy_scenes import COLORS, fair, toy_scenes, unfair
 
 pytest.importorskip("cv2")

@@ -30,7 +30,6 @@ from papers.base import Experiment, Plan, Subject, Variant
 from papers.catalogue import EXPERIMENTS, experiment
 from papers.document import Bars, Provenance
 from papers.jobs import Job, JobProgress, Outcome
-from papers.markdown import markdown
 from papers.neuronfair import SUBJECTS, Table4
 from papers.neuronfair_work import (
     Diversity,
@@ -41,6 +40,7 @@ from papers.neuronfair_work import (
     Task,
     TrainedNetwork,
 )
+from papers.page import markdown
 from papers.paper import figures
 from papers.runner import run
 from papers.tables import write

@@ -25,8 +25,7 @@ from papers.document import ExperimentDocument, Lines, Measure
 from papers.iifr import ADULT, GERMAN, MODELS, SUBJECTS, Sweep, fitting
 from papers.iifr_models import FittedModel
 from papers.jobs import Job, Outcome
-from papers.markdown import markdown
-from papers.page import render_experiment
+from papers.page import markdown, page
 from papers.tables import Cell, experiment_document
 from tests.helpers import assets
 from tests.papers.experiment_work import InThisProcess
@@ -393,7 +392,7 @@ def test_a_sweep_is_drawn_and_has_a_row_for_each_strength(monkeypatch: pytest.Mo
     document = computed(iifr.Figure6())
     variants = {cell.variant for cell in document.cells}
     assert variants == {"λ 0", "λ 0.3", "λ 1", "no λ"}
-    assert render_experiment(document).count("<svg") >= len(Sweep.measures)
+    assert page(document).count("<svg") >= len(Sweep.measures)
     text = markdown(document)
     assert "| German Credit | age, λ 0.3 |" in text
     assert "| German Credit | age, no λ | not applicable | not applicable |" in text

@@ -32,8 +32,8 @@ from papers.insidebias_faces import (
     verdict,
 )
 from papers.jobs import Outcome
-from papers.markdown import markdown
 from papers.neuronfair_images import Table10, Table11
+from papers.page import markdown
 from tests.helpers import assets
 
 SIDE = 12

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from fairprobe.documents.base import Document
 from fairprobe.present.plots import DASHES, LineStyle
 from fairprobe.present.svg import FONT_SIZE, INK, LAYERS, LINE, MARK, MUTED, Slots, drawn
 from fairprobe.report.formats import SPACE, shortened
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "Group", "Series", "bar_figure", "bar_names", "line_figure", "line_styles"]
 
 
-class Series(Document, frozen=True):
+@dataclass(frozen=True)
+class Series:
     """A line: `y` at each `x`, null where it is not defined. `low` and `high` make a band."""
 
     name: str
@@ -31,7 +32,8 @@ class Series(Document, frozen=True):
     high: Sequence[float | None] = ()
 
 
-class Bar(Document, frozen=True):
+@dataclass(frozen=True)
+class Bar:
     """A bar of a group. Bars of one name have one color; without a value only the text is shown."""
 
     name: str
@@ -41,7 +43,8 @@ class Bar(Document, frozen=True):
     high: float | None = None
 
 
-class BarGroup(Document, frozen=True):
+@dataclass(frozen=True)
+class BarGroup:
     """Bars that stand together, under one label."""
 
     label: str
