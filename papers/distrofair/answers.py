@@ -23,19 +23,14 @@ from typing import TypeAlias
 import numpy as np
 from rich.console import RenderableType
 
+from fairprobe.documents import Count, Document
 from fairprobe.errors import DataError
 from fairprobe.report import Table
 from fairprobe.report.sections import UNDEFINED
 from fairprobe.report.terminal import table as in_terminal
+from fairprobe.results import RankTest
 from fairprobe.statistics.ranks import rank_test
-from papers.distrofair.survey import REAL, read_key
-from papers.distrofair.survey_document import (
-    Rating,
-    RatingRow,
-    SurveyEvaluation,
-    SurveyKey,
-    SurveyPicture,
-)
+from papers.distrofair.survey import REAL, SurveyKey, SurveyPicture, read_key
 
 QUESTIONS = ("realism", "likelihood")
 COLUMNS = ("participant", "picture", *QUESTIONS, "vehicles")
@@ -45,6 +40,38 @@ AGREED = 0.75  # of the participants must count as many vehicles as the annotati
 RIGHT = 0.6  # of the counts make a participant valid
 TOP = 10  # of the scale
 SHOWN = 20  # bad lines of a file
+
+
+class Rating(Document, frozen=True, kw_only=True):
+    """The mean rating of some pictures, and of the error-inducing ones among them."""
+
+    answers: Count
+    mean: float | None
+    inducing: float | None
+
+
+class RatingRow(Document, frozen=True, kw_only=True):
+    """A row of table 10: ratings of real and mutated pictures, and by operator.
+
+    The row of ratios is in percent of the real pictures' ratings.
+    """
+
+    name: str
+    realism: dict[str, Rating]
+    likelihood: dict[str, Rating]
+
+
+class SurveyEvaluation(Document, frozen=True, kw_only=True):
+    """Ratings of the valid participants; `tests` compare real (first) and mutated pictures."""
+
+    participants: Count
+    valid: list[str]
+    counted: list[str]
+    """The pictures whose vehicles validate a participant."""
+    rows: list[RatingRow]
+    """Each data set if there are several, the total, and the ratio."""
+    tests: dict[str, RankTest]
+    messages: list[str]
 
 
 @dataclass(frozen=True)

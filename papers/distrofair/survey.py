@@ -21,24 +21,26 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from markupsafe import Markup
 from PIL import Image
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from fairprobe.arrays import Floats
 from fairprobe.audits.scenes import SceneAudit
-from fairprobe.documents import decode, encode, file_in, read_bytes
+from fairprobe.documents import Count, Document, decode, encode, file_in, read_bytes
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.report.html import environment
 from fairprobe.scenes.examples import data_url
 from fairprobe.scenes.mutants import read_mutant
 from fairprobe.storage import replacing, write_text
-from papers.distrofair.survey_document import SurveyKey, SurveyPicture
-from papers.distrofair.survey_page import PagePicture, render_survey
 
 PAGE, KEY = "survey.html", "survey.json"
 REAL = "real"  # in place of a mutant's operator
@@ -47,6 +49,57 @@ EACH = 10  # mutants of an operator
 TRIES = 1000  # to find an order
 INDUCING = 0.8  # of the mutants make some recognizer err: 24 of 30
 SHOTS = "survey"  # the folder of the pictures as they are shown
+
+
+class SurveyPicture(Document, frozen=True, kw_only=True):
+    """A picture of the study. Participants see only its name, which reveals nothing; `is_inducing`
+    mutants make some detector err, `vehicles` are by annotation, if known.
+    """
+
+    name: str
+    image: str
+    scene: str
+    operator: str
+    dataset: str
+    is_inducing: bool
+    vehicles: Count | None
+
+
+class SurveyKey(Document, frozen=True, kw_only=True):
+    """The pictures in the order in which they are shown, and messages about missing ones."""
+
+    pictures: list[SurveyPicture]
+    messages: list[str] = msgspec.field(default_factory=list)
+
+
+class PagePicture(NamedTuple):
+    """A picture of the page: its name, a data URL, and its size."""
+
+    id: str
+    src: str
+    width: int
+    height: int
+
+
+def render_survey(title: str, study: str, pictures: Sequence[PagePicture]) -> str:
+    """Render the page that asks people (section 4.2), with the pictures in this order.
+
+    It holds its pictures and its one script and loads nothing; answers stay in the participant's
+    browser, under `study`, until they are downloaded.
+    """
+    script = files("papers").joinpath("templates", "survey.js").read_text("utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        environment("papers")
+        .get_template("survey.html.j2")
+        .render(
+            title=title,
+            study=study,
+            pictures_shown=pictures,
+            script=Markup(script),  # noqa: S704  (our own file)
+            script_hash=f"'sha256-{digest}'",
+        )
+    )
 
 
 # -- choosing --------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from papers.distrofair.answers import (
     QUESTIONS,
     TOP,
     Rated,
+    Rating,
     ValidRatings,
     evaluate_survey,
     rating_row,
@@ -39,8 +40,7 @@ from papers.distrofair.runs import (
     named_folder,
     read_runs,
 )
-from papers.distrofair.survey import REAL, read_key
-from papers.distrofair.survey_document import Rating, SurveyKey, SurveyPicture
+from papers.distrofair.survey import REAL, SurveyKey, SurveyPicture, read_key
 from papers.document import Bar, BarGroup, Bars, Figure, Provenance
 from papers.jobs import Outcome
 from papers.tables import Cell

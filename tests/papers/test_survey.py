@@ -4,9 +4,13 @@ worked out by hand.
 
 from __future__ import annotations
 
+import base64
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import sha256
+from html import unescape
 from itertools import combinations, pairwise
 from pathlib import Path
 
@@ -18,9 +22,17 @@ from scipy import stats
 
 from fairprobe.documents import decode, encode, to_dict
 from fairprobe.errors import DataError, SettingError, StorageError
-from papers.distrofair.answers import Answer, Answers, evaluate, read_answers
-from papers.distrofair.survey import REAL, Candidate, _chosen, choose
-from papers.distrofair.survey_document import Rating, SurveyKey, SurveyPicture
+from papers.distrofair.answers import Answer, Answers, Rating, evaluate, read_answers
+from papers.distrofair.survey import (
+    REAL,
+    Candidate,
+    PagePicture,
+    SurveyKey,
+    SurveyPicture,
+    _chosen,
+    choose,
+    render_survey,
+)
 
 OPERATORS = ("delete", "insert", "rotate")
 
@@ -447,3 +459,20 @@ def test_nobody_valid_leaves_an_empty_table_and_no_answers_are_refused(tmp_path:
     assert found.tests["realism"].p_value is None
     with pytest.raises(DataError, match=r"no usable answer\. a\.csv: line 2"):
         evaluate(SURVEY, read_answers([written(tmp_path, "a.csv", "ann,p9,1,1,1")], SURVEY))
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def test_the_survey_runs_its_own_script_and_loads_nothing() -> None:
+    pictures = [PagePicture(f"p{at}", "data:image/jpeg;base64,AA==", 4, 4) for at in (1, 2, 3)]
+    html = render_survey("How real are these?", "bath-1", pictures)
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digest = base64.b64encode(sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in unescape(html)
+    assert "bath-1" not in script  # nothing of the survey is ever a program
+    assert "://" not in html
+    assert re.findall(r'<img data-picture="(p\d)"', html) == ["p1", "p2", "p3"]
+    asked = Counter(re.findall(r'<input[^>]* name="(\w+)"', html))
+    assert asked == {"realism": 11, "likelihood": 11, "vehicles": 1}
+    assert 'const fields = ["realism", "likelihood", "vehicles"];' in script

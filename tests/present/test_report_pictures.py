@@ -5,13 +5,11 @@ their controls, and safe.
 from __future__ import annotations
 
 import base64
-import copy
 import io
 import re
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -28,7 +26,6 @@ from fairprobe.present.image_sentences import sentences, verdict
 from fairprobe.present.scene_comparisons import p_value, rate
 from fairprobe.present.scenes_page import render_scenes
 from fairprobe.present.shots import Shot, shots, source
-from papers.distrofair.survey_page import PagePicture, render_survey
 from tests.present.test_report import EVIL, Page
 
 Document = dict[str, Any]
@@ -502,18 +499,8 @@ def images() -> Document:
     }
 
 
-def survey() -> Document:
-    pictures = [{"id": f"p{place:02}", "src": SRC, "width": 4, "height": 4} for place in (1, 2, 3)]
-    return {"title": "How real are these streets?", "study": "bath-1", "pictures": pictures}
-
-
 def scenes_page(body: Document) -> str:
     return render_scenes(from_dict(body, ScenesDocument))
-
-
-def survey_page(body: Document) -> str:
-    pictures = [PagePicture(**picture) for picture in body["pictures"]]
-    return render_survey(body["title"], body["study"], pictures)
 
 
 def shots_of(body: Document) -> tuple[Shot, Shot]:
@@ -531,7 +518,6 @@ def render_images(body: Document) -> str:
 RENDER: dict[Callable[[], Document], Callable[[Document], str]] = {
     scenes: scenes_page,
     images: render_images,
-    survey: survey_page,
 }
 KINDS = list(RENDER)
 
@@ -565,7 +551,7 @@ def test_a_page_is_one_well_formed_file_that_loads_nothing(make: Callable[[], Do
     assert all(link.startswith(("#", "data:,", "data:image/png;base64,")) for link in links)
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
     assert any(tag == "meta" and "default-src 'none'" in value for tag, _, value in page.attributes)
-    assert ("script" in page.tags) is (make is survey)
+    assert "script" not in page.tags
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -969,39 +955,3 @@ def test_images_documents_with_less_or_more_in_them_are_shown_too(
     page = Page(render_images(make()))
     assert message in page.text
     assert page.open == []
-
-
-# -- the survey ------------------------------------------------------------------------------------
-
-
-def test_the_survey_runs_its_own_script_and_no_other() -> None:
-    html = rendered(survey)
-    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
-    wanted = base64.b64encode(sha256(script.encode()).digest()).decode()
-    assert (
-        f"script-src &#39;sha256-{wanted}&#39;;" in html or f"script-src 'sha256-{wanted}';" in html
-    )
-    assert "bath-1" not in script  # nothing of the document is ever a program
-    assert "'unsafe-inline'" not in html.partition("script-src")[2].partition(";")[0]
-
-
-def test_the_survey_asks_the_papers_questions_of_each_picture() -> None:
-    page, html = Page(rendered(survey)), rendered(survey)
-    assert [value for _, name, value in page.attributes if name == "data-picture"] == [
-        "p01",
-        "p02",
-        "p03",
-    ]
-    answers = [value for tag, name, value in page.attributes if tag == "input" and name == "name"]
-    assert Counter(answers) == {"realism": 11, "likelihood": 11, "vehicles": 1}
-    assert '["participant", "picture", ...fields]' in html
-    assert 'const fields = ["realism", "likelihood", "vehicles"];' in html
-    assert 'data-study="bath-1"' in html
-
-
-def test_a_survey_picture_that_cannot_be_shown_says_so() -> None:
-    body = copy.deepcopy(survey())
-    body["pictures"][1]["src"] = "pictures/2.png"
-    page = Page(survey_page(body))
-    assert page.tags.count("img") == 2
-    assert "This picture cannot be shown." in page.text
