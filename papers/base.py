@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from papers.document import (
     Row,
 )
 from papers.jobs import Job, Outcome, Result
+from papers.paper import TEXTS
 from papers.tables import Cell, experiment_document
 
 Scale = Literal["quick", "full"]
@@ -82,9 +82,6 @@ class Plan:
     def subjects(self, wanted: Iterable[Subject]) -> list[Subject]:
         """Those whose data is available."""
         return [subject for subject in wanted if subject.dataset in self.fetched]
-
-
-TEXTS = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text(encoding="utf-8"))
 
 
 def remark(text: str) -> str:

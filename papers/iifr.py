@@ -222,17 +222,6 @@ class Table4(Models):
     name = "iifr-table4"
     options = PAIRS
     measures = (ACCURACY, *INDIVIDUAL)
-    remarks = (
-        "Individual fairness is that of a person and their counterparts: the whole attribute"
-        " changes, all its columns together. In German Credit a person has four counterparts.",
-        "MLP+EIDIG continues training the MLP with a tenth of the IDIs that EIDIG finds around"
-        " real people, each once, labeled by the vote of five classifiers.",
-        "The counterfactual repair of German Credit continues training the plain network for 30"
-        " epochs. With 5, as many as the paper trains for, a first choice of λ gave nearly"
-        " everybody the same answer; the epochs, and the rule for λ that it keeps half of the"
-        " positive answers, were then chosen on validation people.",
-        *(TRAINED, CHOSEN, DEAD, CODINGS, GERMAN_COLUMNS),
-    )
 
 
 class Table6(Models):
@@ -241,12 +230,6 @@ class Table6(Models):
     name = "iifr-table6"
     subjects = (ADULT,)
     options = PAIRS
-    remarks = (
-        "The paper prints the same four numbers for ALFR+IIFR and CFAIR+IIFR, and for ALFR and"
-        " CFAIR rates in both groups that lie below its rate of all people: at least one of its"
-        " tables 4 and 6 is of another run.",
-        *(TRAINED, CHOSEN, DEAD, CODINGS),
-    )
 
 
 class Table7(Models):
@@ -255,11 +238,6 @@ class Table7(Models):
     name = "iifr-table7"
     options = PAIRS
     measures = (*GROUPS, POSITIVE)
-    remarks = (
-        "The paper does not print the rate of positive answers, without which group fairness cannot"
-        " be judged.",
-        *(TRAINED, CHOSEN, DEAD, CODINGS, GERMAN_COLUMNS),
-    )
 
 
 class Table8(Models):
@@ -269,13 +247,6 @@ class Table8(Models):
     rows = "variant"
     subjects = (ADULT,)
     measures = (ACCURACY, *INDIVIDUAL, *GROUPS, POSITIVE)
-    remarks = (
-        "The paper's row ε = 0.75 is a network that gives everybody the same answer: 75.8 % is"
-        " the share of the more common class, and all differences are 0. Such runs are rejected"
-        " here. What is left of them at 0.75 is hardly better: see the rate of positive answers.",
-        "At ε = 1 no pair counts: it is the plain network.",
-        *(TRAINED, DEAD),
-    )
 
     def variants(self, plan: Plan) -> Mapping[Variant, tuple[str, dict[str, Any]]]:
         thresholds = (0.75, 0.80, 0.85, 0.90, 0.95, 1.00) if plan.is_full else (0.80, 0.90, 1.00)
@@ -297,13 +268,6 @@ class Sweep(Models):
     rows = "variant"
     bases: ClassVar[Sequence[str]] = ("mlp", "alfr", "laftr", "cfair")
     measures = (ACCURACY, *INDIVIDUAL, *GROUPS, POSITIVE)
-    remarks: ClassVar[Sequence[str]] = (
-        "MLP+EIDIG, the model of Table 4, has no λ: one row in the tables, a level line in the"
-        " figures.",
-        "The paper's figures print no numbers. Lines are medians; a gap is a λ where every run"
-        " collapsed.",
-        *(TRAINED, DEAD),
-    )
 
     def strengths(self, plan: Plan) -> tuple[float, ...]:
         return (0.0, 0.1, 0.3, 1.0, 2.0) if plan.is_full else (0.0, 0.3, 1.0)
@@ -384,4 +348,3 @@ class Figure6(Sweep):
 
     name = "iifr-figure6"
     subjects = (GERMAN,)
-    remarks = (*Sweep.remarks, GERMAN_COLUMNS)

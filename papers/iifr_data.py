@@ -4,7 +4,7 @@ many of each are in class 1. Nothing is trained, and nothing is left to chance.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from fairprobe.datasets.base_rates import base_rates
@@ -92,11 +92,6 @@ class Table1(Groups):
 
     name = "iifr-table1"
     subjects = (ADULT, COMPAS)
-    titles: ClassVar[Mapping[str, str]] = {
-        ALL: "everybody",
-        "a0": "A = 0: men; not African-American",
-        "a1": "A = 1: women; African-American",
-    }
 
 
 class Table2(Groups):
@@ -104,7 +99,3 @@ class Table2(Groups):
 
     name = "iifr-table2"
     subjects = (GERMAN,)
-    titles: ClassVar[Mapping[str, str]] = {
-        ALL: "everybody",
-        **{f"a{code}": f"A = {code}: {ages}" for code, ages in enumerate(BANDS)},
-    }

@@ -27,7 +27,7 @@ from fairprobe.statistics.correlation import clustered_correlation
 from papers import paper
 from papers.base import Experiment, Plan, measure
 from papers.data.mnist import COLORS, PRIMARY, colored, fetched_digits, read_digits
-from papers.document import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
+from papers.document import Bar, BarGroup, Bars, Figure, Lines, Series
 from papers.jobs import Inputs, Job, Outcome, Plain
 from papers.tables import Cell
 
@@ -340,54 +340,8 @@ class ColoredMNIST(Examination[DigitNetwork]):
     """Does a color that was tied to a digit excite the network more?"""
 
     name = "insidebias-mnist"
-    titles: ClassVar[Mapping[str, str]] = {
-        "mnist": "Colored MNIST",
-        **{name: f"biased ({name})" for name in COLORS},
-        UNBIASED: UNBIASED,
-    }
     result = DigitNetwork
     sensitive = "colour"
-    measures = (
-        Measure(
-            "ratio",
-            "Activation Ratio Λ",
-            "number",
-            "Of the last convolutional layer; 1 where all colors excite it alike.",
-        ),
-        *(Measure(f"lambda_{name}", f"λ of {name} digits", "number") for name in COLORS),
-        Measure("highest", "The trained-in color has the highest λ", "share"),
-        SEPARATED,
-        Measure("accuracy", "Accuracy on digits of all colors", "share"),
-        *(
-            measure
-            for count in COUNTS
-            for measure in (
-                Measure(
-                    f"below_{count}",
-                    f"Λ below τ, {count} images per color",
-                    "share",
-                    "How often the paper's rule raises an alarm: right for a biased network, false"
-                    " for an unbiased one.",
-                ),
-                Measure(
-                    f"biased_{count}",
-                    f"Λ below τ and p at most .05, {count} images per color",
-                    "share",
-                    "The same, only where chance seldom gives as low a Λ (permutation null at the"
-                    " same group sizes).",
-                ),
-            )
-        ),
-    )
-    remarks = (
-        "The paper's figure 3 prints no numbers that could stand beside ours. Each of our numbers"
-        " is a mean over networks with their own first weights, digits and colors.",
-        f"Small samples: 20 of each size from the test digits of each network; τ = {TAU}.",
-        "The paper trains on 60,000 images and does not say for how long.",
-        "In these networks one color goes with one digit, so the color itself tells the class. That"
-        " it excites the network most does not show that a network knows other groups less where"
-        " no attribute tells the class; on faces the trained group often has not the highest λ.",
-    )
 
     def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
         every = [(digit, colour) for colour in COLORS for digit in range(10)]

@@ -32,10 +32,9 @@ from fairprobe.networks.vision_training import AT_ONCE, ON_IMAGES, train_on_imag
 from papers import paper
 from papers.base import Plan, faces_in, require_paths
 from papers.data.fetching import DIVEFACE, FAIRFACE
-from papers.document import Figure, Measure
+from papers.document import Figure
 from papers.insidebias import (
     FEWEST,
-    SEPARATED,
     TAU,
     UNBIASED,
     Examination,
@@ -268,92 +267,6 @@ class FaceTables(Examination[FaceNetwork]):
     result = FaceNetwork
     sensitive = "race"
     of_biased: ClassVar[frozenset[str]] = frozenset({"shift", "highest", "separated"})
-    measures = (
-        *(
-            Measure(f"accuracy_{name}", f"Table I: accuracy in group {name.upper()}", "share")
-            for name in GROUPS
-        ),
-        Measure("accuracy", "Table I: mean accuracy of the three groups", "share"),
-        Measure(
-            "accuracy_sd",
-            "Table I: standard deviation over the groups",
-            "share",
-            "Lower is fairer.",
-        ),
-        Measure(
-            "shift",
-            "Shift of accuracy towards the trained group",
-            "share",
-            "How much more the own group gains over the unbiased network of the same seed than"
-            " the two others do (their mean change). The paper's is computed from its Table I.",
-        ),
-        *(
-            Measure(
-                f"lambda_{name}",
-                f"Table II: λ of group {name.upper()}",
-                "number",
-                "Of the last convolutional layer.",
-            )
-            for name in GROUPS
-        ),
-        Measure(
-            "ratio",
-            "Table II: Activation Ratio Λ",
-            "number",
-            "Ours on all held-out faces, the paper's on 15 chosen images. 1 where all groups excite"
-            " the layer alike.",
-        ),
-        *(
-            Measure(
-                f"score_{name}",
-                f"Table II: score S of group {name.upper()}",
-                "number",
-                "The mean probability of the true gender; ours on all held-out faces, the paper's"
-                " on 15 that were chosen for a high one.",
-            )
-            for name in GROUPS
-        ),
-        Measure(
-            "sure",
-            "Λ on 15 faces of more than 99 % confidence",
-            "number",
-            "Five of each group, drawn 20 times among those of whose gender the network is so sure."
-            " Chance alone gives a Λ below 1 on so few.",
-        ),
-        Measure(
-            "low",
-            "Λ, lower end of its interval",
-            "number",
-            "The 95 % bootstrap interval of each network, averaged.",
-        ),
-        Measure("high", "Λ, upper end of its interval", "number"),
-        Measure(
-            "by_chance",
-            "Λ by chance alone",
-            "number",
-            "The median Λ of groups of the same sizes that are drawn from all faces together.",
-        ),
-        Measure("highest", "The trained group has the highest λ", "share"),
-        SEPARATED,
-        Measure(
-            "below",
-            "Λ below τ on 15 faces, five of each group",
-            "share",
-            "The paper's rule; for unbiased networks a false alarm.",
-        ),
-    )
-    remarks = (
-        "The paper's networks learn from 18,000 faces of DiveFace, of 120 × 120 pixels. Ours see"
-        " each face moved a little and mirrored by chance every time. Faces that are in none of the"
-        " paper's groups, such as FairFace's Middle Eastern ones, are left out.",
-        "The length of the training, the batch and the size were chosen on faces of FairFace of 32"
-        " × 32 pixels, to keep the training affordable, among about ten tries,"
-        " one seed each, nearly all with unbiased networks on faces that the network had not"
-        " learned from and that are not held out; one try was looked at on the held-out faces and"
-        " dropped. They are the same for every seed and every mixture.",
-        f"τ = {TAU}; fifteen faces are drawn 20 times from the held-out ones of each network, where"
-        " the paper chose them.",
-    )
 
     def check(self, plan: Plan) -> None:
         require_paths(plan.options, "faces")

@@ -4,7 +4,7 @@ the local phase apart) and 8 (how fast).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from fairprobe.documents import Document
@@ -195,12 +195,6 @@ class Searches(Experiment):
 
 class Table4(Searches):
     """How many IDIs each method finds from 1,000 seeds."""
-
-    options: ClassVar[Mapping[str, str]] = {
-        **Searches.options,
-        "seeds_by": "raw: k-means for the seeds sees raw codes, as printed, instead of attributes"
-        " on one scale",
-    }
 
     name = "neuronfair-table4"
     variants = (

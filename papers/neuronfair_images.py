@@ -29,8 +29,8 @@ from fairprobe.images.models import DetectorSource
 from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
 from papers import paper
 from papers.base import Experiment, Plan, faces_in, remark, require_paths
+from papers.base import measures as shared_measures
 from papers.data.fetching import FACES_AND_OTHERS
-from papers.document import Measure
 from papers.jobs import Inputs, Job, Outcome, Plain
 from papers.tables import Cell
 
@@ -231,19 +231,6 @@ class Images(Experiment):
 
     quick_once = True
     rows = "variant"
-    titles: ClassVar[Mapping[str, str]] = {
-        "celeba_imagenet": "paper: CelebA and ImageNet, VGG16",
-        "lfw_imagenet": "paper: LFW and ImageNet, ResNet50",
-        RANDOM: "random direction (control)",
-        SIGNS: "Δ with random signs (control)",
-        SHUFFLED: "Δ of shuffled labels (control)",
-        BEFORE: "before",
-        CONTROL: "without IDIs (control)",
-        "head": "head on the detector's trunk",
-        "independent": "independent network (control)",
-        "detector": "detector",
-        "change": "Δ_sens",
-    }
     places: ClassVar[Places]
 
     def titles_of(self, plan: Plan) -> Mapping[str, str]:
@@ -365,63 +352,8 @@ class Table11(Images):
     """Which method's IDIs make a detector fairer, and is it they that do?"""
 
     name = "neuronfair-table11"
-    of_all = (
-        Measure(
-            "auc",
-            "AUC",
-            "number",
-            "Of the most biased layer, with a fresh Δ_sens for each network; lower is better.",
-        ),
-        Measure(
-            "auc_noise",
-            "AUC for noise of the same size",
-            "number",
-            "AUC depends on a layer's scale; this is what noise alone gives.",
-        ),
-        Measure("detection_rate", "Detection rate", "share", "Of held-out faces."),
-        Measure("accuracy", "Accuracy of the detector", "share"),
-        Measure(
-            "differing",
-            "Pairs that differ, as in the paper",
-            "share",
-            "IDIs that were made from held-out faces against the detector before; whether a fresh"
-            " Δ_sens still changes the verdict on them.",
-        ),
-        Measure(
-            "strict_differing",
-            "Pairs that differ, strictly counted",
-            "share",
-            "Of the strictly counted IDIs: the fresh Δ_sens changes the verdict and the head's"
-            " answer.",
-        ),
-        Measure(
-            "differing_faces",
-            "Faces that differ",
-            "share",
-            "Held-out faces as they are, whose verdict a fresh Δ_sens changes.",
-        ),
-        Measure("attack", "L2 that a new NeuronFair attack needs", "number", "Higher is better."),
-    )
-    of_repaired = (
-        Measure(
-            "auc_kept",
-            "AUC, divided by that without IDIs",
-            "number",
-            "Below 1 is what the IDIs themselves improve.",
-        ),
-        Measure(
-            "differing_kept",
-            "Pairs that differ, divided by those without IDIs",
-            "number",
-            "Likewise.",
-        ),
-        Measure(
-            "attack_kept",
-            "L2 of an attack, divided by that without IDIs",
-            "number",
-            "Above 1 is what the IDIs themselves improve.",
-        ),
-    )
+    of_all = shared_measures("IMAGES_OF_ALL")
+    of_repaired = shared_measures("IMAGES_OF_REPAIRED")
     measures = (*of_all, *of_repaired)
     places: ClassVar[Places] = {
         **{one.key: [(name, "") for name in (BEFORE, CONTROL, *METHODS)] for one in of_all},

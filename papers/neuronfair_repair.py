@@ -32,7 +32,6 @@ from papers.neuronfair import (
     EIDIG,
     NEURONFAIR,
     RANDOM,
-    SAME_NETWORK,
     SUBJECTS,
     SYMBGEN,
     network_job,
@@ -307,16 +306,6 @@ class Table9(Repairs):
 
     name = "neuronfair-table9"
     measures = (DM_RS, AUC, SCALE_FREE, OF_A_REPEAT, OF_ALL, SIGMA, COST)
-    remarks = (
-        "The paper's ρ of 1.00 is over six networks of which one, the network before, lies far from"
-        " the others.",
-        "AUC depends on the scale of a layer: networks trained apart are compared by it with"
-        " caution. All rows together mix differences between data sets with those between"
-        " networks.",
-        "The paper calls AUC cheaper than DM-RS by counting operations; the seconds here are of"
-        " both as they are computed in one process, and depend on how many people are compared.",
-        *(PROTOCOL, CONTROLS, SLOW, DEAD, SAME_NETWORK),
-    )
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         outcome = _alive(outcome)

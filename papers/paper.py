@@ -7,30 +7,17 @@ paper prints in percent is a share between 0 and 1 here, as everywhere in fairpr
 from __future__ import annotations
 
 import csv
+import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from fairprobe.errors import SettingError, suggest
 
-NEURONFAIR = (
-    "Haibin Zheng, Zhiqing Chen, Tianyu Du, Xuhong Zhang, Yao Cheng, Shouling Ji, Jingyi Wang, Yue"
-    " Yu and Jinyin Chen, “NeuronFair: Interpretable White-Box Fairness Testing through Biased"
-    " Neuron Identification”, ICSE 2022, doi 10.1145/3510003.3510123."
-)
-IIFR = (
-    "Yu-Ying Wang, Min Zhang, Jing-Ran Yang, Sheng-Kai Xu and Yi-Xiang Chen, “Research on Fairness"
-    " in Deep Learning Models” (in Chinese), Ruan Jian Xue Bao/Journal of Software 34(9), 2023,"
-    " pages 4037–4055, http://www.jos.org.cn/1000-9825/6872.htm."
-)
-INSIDEBIAS = (
-    "Ignacio Serna, Alejandro Peña, Aythami Morales and Julian Fierrez, “InsideBias: Measuring Bias"
-    " in Deep Networks and Application to Face Gender Biometrics”, ICPR 2020, doi"
-    " 10.1109/ICPR48806.2021.9412443."
-)
-DISTROFAIR = (
-    "Sai Sathiesh Rajan, Ezekiel Soremekun, Yves Le Traon and Sudipta Chattopadhyay,"
-    " “Distribution-aware fairness test generation”, Journal of Systems and Software, 2024."
+TEXTS = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text(encoding="utf-8"))
+NEURONFAIR, IIFR, INSIDEBIAS, DISTROFAIR = (
+    str(TEXTS["papers"][name]) for name in ("NEURONFAIR", "IIFR", "INSIDEBIAS", "DISTROFAIR")
 )
 PAPERS = ("neuronfair", "iifr", "insidebias", "distrofair")
 

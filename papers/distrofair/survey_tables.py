@@ -172,13 +172,6 @@ class RankTests(SceneExperiment):
 
     name = "distrofair-tests"
     table = "tests"
-    titles: ClassVar[Mapping[str, str]] = {
-        **SceneExperiment.titles,
-        "originals": "originals, by errors",
-        "usual": "usual insertions, by errors",
-        "people": "originals, by people’s scores of realism",
-        "clip": "originals, by CLIP-IQA",
-    }
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         cells: list[Cell] = []

@@ -26,7 +26,7 @@ from papers.distrofair.runs import (
     SceneRun,
     read_runs,
 )
-from papers.document import Measure, Row
+from papers.document import Row
 from papers.tables import Cell
 
 Place: TypeAlias = tuple[str, str, str, str]  # data set, attribute, method, variant
@@ -101,7 +101,6 @@ class Table6(SceneExperiment):
     name = "distrofair-table6"
     table = "table6"
     measures = EFFECT
-    remarks = SETTINGS
     rows: ClassVar[Row] = "variant"
     oracles: ClassVar[tuple[Oracle, ...]] = ("gt",)
 
@@ -179,16 +178,6 @@ class Table8(SceneExperiment):
     name = "distrofair-table8"
     table = "table8"
     rows: ClassVar[Row] = "variant"
-    measures = (
-        *(measure for measure in EFFECT if measure.key != "classes"),
-        Measure("violation_gain", "Gain in the violation rate", "share", "OOD over ID."),
-        Measure("error_gain", "Gain in the fairness error rate", "share", "OOD over ID."),
-    )
-    remarks = (
-        *SETTINGS[:2],
-        "The transcript of the paper's table has lost its row labels and two columns; they were"
-        " assigned by the order of rows and the sums of columns.",
-    )
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
