@@ -31,7 +31,7 @@ from fairprobe.judgement import Verdict
 from fairprobe.metrics.generation import DRAWN, cells
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.models.chain import Chain
-from fairprobe.models.scale import Scale
+from fairprobe.models.encoder import Scale
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Method, choose_seeds, search

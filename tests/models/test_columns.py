@@ -31,8 +31,7 @@ from torch import nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
 from fairprobe.models.columns import Columns, MixedError, learn_columns
-from fairprobe.models.encoder import Encoder
-from fairprobe.models.scale import Scale
+from fairprobe.models.encoder import Encoder, Scale
 from fairprobe.schema.domain import Attribute, Domain
 
 DOMAIN = Domain(

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel
-from fairprobe.models.scale import Scale
+from fairprobe.models.encoder import Scale
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import ADF, EIDIG, NeuronFair, choose_seeds, search
 from fairprobe.search.budget import Budget

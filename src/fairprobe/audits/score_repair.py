@@ -27,8 +27,7 @@ from fairprobe.documents.verdict import NumberComparison, NumberSpread
 from fairprobe.errors import ModelError
 from fairprobe.escapes import printable
 from fairprobe.models import Model, ScoreModel, Tolerance
-from fairprobe.models.join import own_network
-from fairprobe.models.scores import SAME
+from fairprobe.models.join import SAME, own_network
 from fairprobe.repairs import PostHoc, Repair
 from fairprobe.repairs.average import AveragedAmounts
 from fairprobe.repairs.comparisons import MIN_HELP, Comparison, Spread

@@ -14,7 +14,7 @@ from torch.nn.functional import normalize
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
 from fairprobe.models import Encoder, one_thread
-from fairprobe.models.scale import Scale
+from fairprobe.models.encoder import Scale
 
 MOST = 20_000  # people who are compared with each other
 AT_ONCE = 1024

@@ -24,9 +24,8 @@ from fairprobe.certificates.forest import Forest, forest_of
 from fairprobe.certificates.rules import added, goes_by
 from fairprobe.models.base import Model
 from fairprobe.models.columns import Columns
+from fairprobe.models.encoder import Merge, Scale
 from fairprobe.models.join import Reordered
-from fairprobe.models.merge import Merge
-from fairprobe.models.scale import Scale
 from fairprobe.models.torch_model import TorchModel
 from fairprobe.schema.domain import Domain
 

@@ -6,11 +6,9 @@ from typing import Any
 
 from fairprobe.models.base import About, Model
 from fairprobe.models.decision import Decision, DecisionRule
-from fairprobe.models.encoder import Encoder
+from fairprobe.models.encoder import Encoder, Merge, Scale
 from fairprobe.models.formats.base import Format
 from fairprobe.models.load import load_model
-from fairprobe.models.merge import Merge
-from fairprobe.models.scale import Scale
 from fairprobe.models.scores import ScoreModel, Tolerance
 from fairprobe.models.torch_model import GradientsOf, Outputs, TorchModel, as_logits, one_thread
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from fairprobe.models.scale import Scale
+from fairprobe.models.encoder import Scale
 
 Pull = Callable[[Tensor], Tensor]
 

@@ -25,8 +25,7 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.errors import ModelError
-from fairprobe.models.encoder import Encoder
-from fairprobe.models.scale import Scale
+from fairprobe.models.encoder import Encoder, Scale
 from fairprobe.schema.domain import Domain
 
 Numbers = Callable[[Rows], Rows]

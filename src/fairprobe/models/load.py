@@ -4,7 +4,7 @@ The model is a file, a name in the user's own code, an address, or a Python obje
 a fitted classifier, any callable. `FORMATS` describes them. It becomes a white box (`TorchModel`)
 if its network can be rebuilt in torch, otherwise a black box (`Model`).
 
-Between the schema, in which people are varied and judged, and the model's own columns stands an
+Between the schema, in which people are varied and judged, and the model's own columns is an
 *encoder*: the model's own first steps, a given one, or the plain one: a number for each attribute,
 and a column for each category where the schema says one-hot.
 """
@@ -26,10 +26,9 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, StorageError
 from fairprobe.escapes import printable
 from fairprobe.models.base import Model, Own
-from fairprobe.models.feed import Feed
+from fairprobe.models.feed import Feed, Inputs
 from fairprobe.models.formats.base import Opened, Trial
 from fairprobe.models.join import join
-from fairprobe.models.numbers import Inputs
 from fairprobe.models.scores import ScoreModel
 from fairprobe.models.torch_model import Outputs, TorchModel
 
@@ -66,9 +65,15 @@ def load_model(
     - `endpoint` are the settings of an HTTP endpoint, or of a chat endpoint: its `prompt`, a file,
       and `cache`.
     """
-    blind = (blind_to,) if isinstance(blind_to, str) else tuple(blind_to)
+    settings: dict[str, Any] = {
+        "encoder": encoder,
+        "inputs": inputs,
+        "outputs": outputs,
+        "blind_to": [blind_to] if isinstance(blind_to, str) else list(blind_to),
+        "classes": None if classes is None else list(classes),
+    }
     encode = _encoder(encoder)
-    feed = Feed(data, encode, inputs, blind)
+    feed = Feed(data, encode, inputs, tuple(settings["blind_to"]))
     opened = open_model(source, weights=weights, endpoint=endpoint or {}, trial=feed)
     if outputs not in ("auto", "logits", "probabilities"):
         raise SettingError(f"`outputs` must be logits, probabilities or auto; got '{outputs}'.")
@@ -87,64 +92,45 @@ def load_model(
             " models that take numbers. Leave it out, or put encoder and model into one Pipeline."
         )
     opened = replace(opened, name=printable(opened.name))
-    settings = {
-        "encoder": encoder,
-        "inputs": inputs,
-        "outputs": outputs,
-        "weights": weights,
-        "blind_to": list(blind),
-        "endpoint": endpoint,
-        "classes": None if classes is None else list(classes),
-    }
-    model = join(opened, feed, _origin(source, settings))
-    given: dict[str, Any] = {
-        "encoder": encoder,
-        "inputs": inputs,
-        "outputs": outputs,
-        "blind_to": blind_to,
-        "classes": classes,
-    }
+    origin = _origin(source, {**settings, "weights": weights, "endpoint": endpoint})
+    model = join(opened, feed, origin)
+
+    def reopen(source: Source, **options: Any) -> Model:
+        return load_model(source, data, **settings | options)
+
     user = model.original or model
     if user.joint is not None:
-        user.joint = replace(user.joint, reopen=partial(_reopen, data, given))
+        user.joint = replace(user.joint, reopen=reopen)
     network = model.network if isinstance(model, ScoreModel) else model
     if isinstance(network, TorchModel) and opened.write_back is not None:
-        model.own = network.own = _own(opened, source, weights, data, given)
+        model.own = network.own = _own(opened, source, weights, reopen)
     return model
 
 
-def _reopen(data: Dataset, given: dict[str, Any], source: Source, **other: Any) -> Model:
-    return load_model(source, data, **given | other)
-
-
 def _own(
-    opened: Opened,
-    source: Source,
-    weights: Path | str | None,
-    data: Dataset,
-    given: dict[str, Any],
+    opened: Opened, source: Source, weights: Path | str | None, reopen: Callable[..., Model]
 ) -> Own:
-    """How the model is written again: a file as a file, other networks as weights, classifiers as
-    a file of skops.
+    """Describe how the model is written again: a file as a file, other networks as weights,
+    classifiers as a file of skops.
     """
     assert opened.write_back is not None
     name = Path(weights or str(source)).name if isinstance(source, str | Path) else opened.name
     if not name.endswith(opened.ending):
         name = f"{name.rpartition(':')[2]}{opened.ending}"
 
-    def reopen(written: Path) -> Model:
+    def reopened(written: Path) -> Model:
         if opened.ending != ".safetensors":
-            return load_model(written, data, **given)
+            return reopen(written)
         if isinstance(source, str | Path):
-            return load_model(source, data, weights=written, **given)
+            return reopen(source, weights=written)
         from fairprobe.models.formats.own_code import load_weights
 
         module = copy.deepcopy(source)
         assert isinstance(module, nn.Module)
         load_weights(module, written, name)
-        return load_model(module, data, **given)
+        return reopen(module)
 
-    return Own(name, opened.write_back, reopen)
+    return Own(name, opened.write_back, reopened)
 
 
 def open_model(
@@ -212,21 +198,18 @@ def _open_file(path: Path, trial: Trial) -> Opened:
             f"{path} is a folder without audit.json, so it is not a run of fairprobe. Name the"
             " model's file."
         )
-    if (form := format_of(path)) is not None:
-        opened = form.open(path, trial) if form.is_tried else form.open(path)
-        if form.write_back is None or opened.network is None:
-            return opened
-        return replace(
-            opened,
-            write_back=opened.write_back or partial(form.write_back, path),
-            ending=path.suffix.lower(),
-        )
     if path.suffix.lower() == ".safetensors":
         raise ModelError(
             f"{path} holds weights only. Name the code that builds the network: --model"
             f" my_code.py:function --weights {path}."
         )
-    raise ModelError(f"{path} has an unsupported format. {supported()}")
+    if (form := format_of(path)) is None:
+        raise ModelError(f"{path} has an unsupported format. {supported()}")
+    opened = form.open(path, trial) if form.is_tried else form.open(path)
+    if form.write_back is None or opened.network is None:
+        return opened
+    write_back = opened.write_back or partial(form.write_back, path)
+    return replace(opened, write_back=write_back, ending=path.suffix.lower())
 
 
 def _encoder(given: GivenEncoder | None) -> Callable[[pd.DataFrame], Any] | None:
@@ -255,7 +238,7 @@ def _encoder(given: GivenEncoder | None) -> Callable[[pd.DataFrame], Any] | None
 
 
 def _origin(source: Source, settings: dict[str, Any]) -> dict[str, Any] | None:
-    """How the model was loaded, if plain data can describe it."""
+    """Describe how the model was loaded, if plain data can describe it."""
     plain = (str, Path, type(None))
     if not isinstance(source, str | Path) or not isinstance(settings["encoder"], plain):
         return None
@@ -280,7 +263,7 @@ def _origin(source: Source, settings: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _absolute(name: str | Path | None) -> str | None:
-    """The name of a file, or of code in a file, that is valid in any folder."""
+    """Return the name of a file, or of code in a file, so that it is valid in any folder."""
     if name is None or str(name).startswith(ADDRESS):
         return name if name is None else str(name)
     file, colon, function = str(name).rpartition(":")

@@ -12,27 +12,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.models.base import About, Model
-from fairprobe.models.encoder import Encoder
-from fairprobe.models.formats.base import Opened
+from fairprobe.models.base import Model
 from fairprobe.models.torch_model import TorchModel
-
-if TYPE_CHECKING:
-    from fairprobe.datasets.base import Dataset
 
 Unit = Literal["amount", "percent", "sd"]
 ROUNDING = 1e-5  # of an answer, or of their standard deviation: a smaller change is rounding
-SAME = 1e-3  # standard deviations, between a white box and the user's own program
-COMPARED = 256  # random rows, and as many of the data
 _WRITTEN = re.compile(r"([0-9.eE+-]+)\s*(%|sd)?")
 
 
@@ -171,60 +164,3 @@ def check_amounts(answer: Any, rows: int, first: int) -> Floats:
             " weights and the scale of its inputs."
         )
     return amounts
-
-
-def check_kind(opened: Opened, data: Dataset) -> None:
-    """Refuse a model of amounts where classes are audited, and the reverse."""
-    if data.amounts is None and opened.outputs == "amounts":
-        raise ModelError(
-            f"{opened.name} answers with amounts, and '{data.label}' is audited as classes. Audit"
-            " it as an amount (--target amount), or give a model of classes."
-        )
-    if data.amounts is not None and opened.classes is not None:
-        raise ModelError(
-            f"{opened.name} answers with classes ({', '.join(opened.classes[:5])}), and the label"
-            f" '{data.label}' is audited as an amount. Audit classes: --target classes."
-        )
-
-
-def join_scores(
-    opened: Opened,
-    data: Dataset,
-    given: Callable[[Rows], Any],
-    about: About,
-    network: Callable[[], tuple[nn.Module | None, str]],
-) -> ScoreModel:
-    """A user's model of amounts for rows of `data`: a white box if its `network` is accessible,
-    otherwise a black box that says why.
-    """
-    user = ScoreModel(lambda x: opened.predict(given(x)))
-    user.about = about
-    if opened.network is None:
-        return user
-    module, why = network()
-    if module is not None:
-        plain = Encoder(data.domain)
-        inner = TorchModel(module, encoder=None if plain.is_identity else plain, outputs="logits")
-        inner.about = about
-        white = ScoreModel.of_network(inner)
-        check_amounts(inner._run(data.x[:2]), len(data.x[:2]), 0)
-        if opened.kind == "torch module" and module is opened.network:
-            return white
-        white.original = user
-        if _same(white, user, data):
-            return white
-        why = "the network rebuilt from it gives other amounts than the model itself"
-    user.about = replace(about, why=why)
-    return user
-
-
-def _same(white: ScoreModel, user: ScoreModel, data: Dataset) -> bool:
-    rng = np.random.default_rng(0)
-    rows = np.concatenate(
-        [
-            data.domain.sample(COMPARED, rng=rng),
-            data.x[rng.choice(len(data), min(COMPARED, len(data)), replace=False)],
-        ]
-    )
-    ours, theirs = white.amounts(rows), user.amounts(rows)
-    return bool(np.abs(ours - theirs).max() <= SAME * max(float(theirs.std()), ROUNDING))

@@ -5,7 +5,7 @@ files that are no good.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from torch import nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.models import TorchModel
+from fairprobe.models.formats.base import Input, Trial
 from fairprobe.models.formats.onnx_file import open_onnx
 from tests.model_files import dense, write_graph, write_onnx
 
@@ -649,7 +650,11 @@ def test_columns_of_text_are_asked_in_words(tmp_path: Path) -> None:
         opened.predict(pd.DataFrame({"sex": ["m"], "age": ["old"]}))
 
 
-def test_a_width_that_is_not_said_is_found(tmp_path: Path) -> None:
+def test_a_width_that_the_file_leaves_free_is_that_of_the_data(tmp_path: Path) -> None:
+    class Wide(Trial):
+        def layouts(self, names: Sequence[str], *, coded: bool = False) -> list[tuple[Input, ...]]:
+            return [(Input(names[0], width),) for width in (3, 700)]
+
     path = write_graph(
         [node("Gemm", "x w")],
         tmp_path / "net.onnx",
@@ -657,7 +662,9 @@ def test_a_width_that_is_not_said_is_found(tmp_path: Path) -> None:
         inputs={"x": ["n", "k"]},
         outputs={"y": ["n", 2]},
     )
-    assert open_onnx(path).width == 700
+    assert open_onnx(path, Wide()).width == 700
+    with pytest.raises(ModelError, match="does not say how many columns it takes"):
+        open_onnx(path)
 
 
 def test_weights_may_lie_in_a_file_beside(tmp_path: Path) -> None:

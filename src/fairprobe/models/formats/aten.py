@@ -8,6 +8,7 @@ takes text (such as a file name) or is internal.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,8 +49,8 @@ RESHAPED = frozenset({"view", "reshape", "_unsafe_view"})
 
 
 def translate(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> Any:
-    """The result of an operator. `args` are its arguments in the order of its schema, `overload` is
-    empty for the default one.
+    """Compute the result of an operator. `args` are its arguments in the order of its schema,
+    `overload` is empty for the default one.
     """
     if name in CHECKS:
         return None
@@ -107,18 +108,6 @@ def _addmm(draft: Draft, bias: Any, x: Any, matrix: Any, beta: Any = 1, alpha: A
     return draft.dense(x, matrix, bias) if beta == alpha == 1 else NotImplemented
 
 
-def _product(draft: Draft, x: Any, matrix: Any) -> Any:
-    return draft.dense(x, matrix)
-
-
-def _softmax(draft: Draft, x: Any, dim: int, dtype: Any = None) -> Any:
-    return draft.call(F.softmax, x, dim=dim) if not dtype else NotImplemented
-
-
-def _log_softmax(draft: Draft, x: Any, dim: int, dtype: Any = None) -> Any:
-    return draft.call(F.log_softmax, x, dim=dim) if not dtype else NotImplemented
-
-
 def _gelu(draft: Draft, x: Any, approximate: str = "none") -> Any:
     return draft.call(F.gelu, x, approximate=approximate)
 
@@ -136,15 +125,16 @@ def _elu_in_place(
     return draft.call(F.elu_, x, alpha) if scale == input_scale == 1 else NotImplemented
 
 
-def _log_sigmoid(draft: Draft, x: Any) -> Any:
-    return draft.call(F.logsigmoid, x)
-
-
 def _rrelu(
     draft: Draft, x: Any, lower: Any, upper: Any, training: bool = False, generator: Any = None
 ) -> Any:
     plain = not training and generator is None
     return draft.call(F.rrelu, x, lower, upper) if plain else NotImplemented
+
+
+def _normalized(function: Any, draft: Draft, x: Any, dim: int, dtype: Any = None) -> Any:
+    """Call a softmax; a truthy `dtype` asks for another type of numbers."""
+    return draft.call(function, x, dim=dim) if not dtype else NotImplemented
 
 
 def _batch_norm(
@@ -166,18 +156,10 @@ def _batch_norm(
     return draft.call(F.batch_norm, x, mean, variance, weight, bias, False, momentum, eps)
 
 
-def _convolution(draft: Draft, *args: Any) -> Any:
-    return draft.call(torch.convolution, *args[:9])
-
-
 def _div(draft: Draft, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     if rounding_mode not in {"trunc", "floor"}:
         return NotImplemented
     return draft.call(torch.div, x, y, rounding_mode=rounding_mode)
-
-
-def _embedding(draft: Draft, table: Any, codes: Any, *_: Any) -> Any:
-    return draft.call(F.embedding, codes, table)
 
 
 def _attention(
@@ -204,19 +186,19 @@ WRITTEN: dict[str, Callable[..., Any]] = {
     "add.Tensor": _add,
     "addmm": _addmm,
     "batch_norm": _batch_norm,
-    "_convolution": _convolution,
+    "_convolution": lambda draft, *args: draft.call(torch.convolution, *args[:9]),
     "div.Tensor_mode": _div,
     "elu": _elu,
-    "embedding": _embedding,
+    "embedding": lambda draft, table, codes, *_: draft.call(F.embedding, codes, table),
     "elu_": _elu_in_place,
     "gelu": _gelu,
-    "log_sigmoid": _log_sigmoid,
-    "_log_softmax": _log_softmax,
-    "log_softmax.int": _log_softmax,
-    "matmul": _product,
-    "mm": _product,
+    "log_sigmoid": lambda draft, x: draft.call(F.logsigmoid, x),
+    "_log_softmax": partial(_normalized, F.log_softmax),
+    "log_softmax.int": partial(_normalized, F.log_softmax),
+    "matmul": Draft.dense,
+    "mm": Draft.dense,
     "rrelu": _rrelu,
     "scaled_dot_product_attention": _attention,
-    "_softmax": _softmax,
-    "softmax.int": _softmax,
+    "_softmax": partial(_normalized, F.softmax),
+    "softmax.int": partial(_normalized, F.softmax),
 }

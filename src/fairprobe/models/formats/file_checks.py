@@ -24,7 +24,6 @@ Predict = Callable[[Rows], Any]
 
 # The greatest difference between a rebuilt network and the file's own program.
 TOLERANCE = 1e-4
-WIDEST = 512  # columns tried where a model does not say how many it takes
 ENCODED = (
     "It was given people of the data as numbers, by the encoder or else categories by their"
     " position or one-hot; give the encoder that it was trained with (--encoder)."
@@ -209,21 +208,3 @@ def difference(predict: Predict, network: Predict, rows: Rows) -> float:
             apart = np.abs(ours - theirs)[finite].max() / max(1.0, np.abs(theirs[finite]).max())
             worst = max(worst, float(apart))
     return worst
-
-
-def find_widths(predict: Predict, likely: set[int]) -> list[int]:
-    """The numbers of columns that a model takes, found by trying these and all small ones."""
-    tried = sorted({size for size in likely if 0 < size <= 1 << 16} | set(range(1, WIDEST + 1)))
-    taken = [width for width in tried if _takes(predict, width)]
-    # A single column is often broadcast to as many as needed.
-    return [width for width in taken if width > 1] or taken
-
-
-def _takes(predict: Predict, width: int) -> bool:
-    try:
-        answers = predict(np.zeros((2, width), dtype=np.float32))
-    except FairprobeError:  # it takes them, but returns something useless
-        raise
-    except (RuntimeError, ValueError, IndexError):
-        return False
-    return np.shape(answers)[:1] != (1,)  # one answer: broadcasting made a picture of the rows

@@ -28,7 +28,6 @@ from fairprobe.models.formats.file_checks import (
     checked,
     damaged,
     difference,
-    find_widths,
     first_line,
     kind_of_scores,
     predicting,
@@ -63,7 +62,7 @@ def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
     if any(part.number == "object" for part in inputs):
         return _open_on_words(path.name, session, inputs)
     program = _Program(path.name, session, inputs)
-    width = _width(model, program, trial)
+    width = _width(program, trial)
     inputs = program.with_width(width)
     given = [each.given for each in inputs]
     rows = tried(program.try_rows, trial, given, path.name)
@@ -339,13 +338,6 @@ class _Program:
         shape = " × ".join(map(str, part.shape))
         return f"pictures of {shape}, though it leaves their size free; bring them to another one"
 
-    def takes(self, rows: Rows) -> None:
-        """The same, with the error that `find_widths` expects."""
-        try:
-            self.try_rows(rows)
-        except ModelError as error:
-            raise ValueError(error) from error
-
     def choose(self, rows: Rows) -> tuple[str, tuple[str, ...] | None]:
         """The output that holds class scores, and the names of the classes if it has them."""
         some = np.resize(rows, (self.rows or len(rows), rows.shape[1]))
@@ -363,24 +355,19 @@ class _Program:
         return feeds
 
 
-def _width(model: Any, program: _Program, trial: Trial) -> int:
-    """The number of columns that a graph takes."""
-    width = program.width
-    if width is None:
-        widths = (inputs[0].width for inputs in trial.layouts([program.inputs[0].name]))
-        for each in dict.fromkeys(widths):
-            with suppress(ModelError):
-                program.try_rows(np.zeros((2, each), dtype=np.float32))
-                return each
-        sizes = {size for entry in model.graph.initializer for size in entry.dims}
-        taken = find_widths(program.takes, sizes)
-        width = taken[0] if len(taken) == 1 else None
-    if width is None:
-        raise ModelError(
-            f"{program.name} does not say how many columns it takes; export it with the width of"
-            " its input."
-        )
-    return width
+def _width(program: _Program, trial: Trial) -> int:
+    """Return the number of columns that a graph takes: its own, or one of the data's."""
+    if program.width is not None:
+        return program.width
+    widths = (inputs[0].width for inputs in trial.layouts([program.inputs[0].name]))
+    for width in dict.fromkeys(widths):
+        with suppress(ModelError):
+            program.try_rows(np.zeros((2, width), dtype=np.float32))
+            return width
+    raise ModelError(
+        f"{program.name} does not say how many columns it takes; export it with the width of its"
+        " input."
+    )
 
 
 def choose_output(

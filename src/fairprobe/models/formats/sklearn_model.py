@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.models.encoder import Scale
 from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.boosters import categories_of
 from fairprobe.models.formats.file_checks import first_line
@@ -28,7 +29,6 @@ from fairprobe.models.formats.graph import linear
 from fairprobe.models.formats.skops_file import load_skops
 from fairprobe.models.formats.trees import Ensemble, ensemble_of
 from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
-from fairprobe.models.scale import Scale
 
 if TYPE_CHECKING:
     from sklearn.neural_network import MLPClassifier
