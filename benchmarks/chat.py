@@ -19,12 +19,12 @@ import torch
 
 from benchmarks.text import SPLITS, TEMPLATES, same_group_names
 from fairprobe.arrays import Floats
-from fairprobe.audits.names import NamesExperiment, names_experiment
+from fairprobe.language.names import NamesAudit, audit_names, report
 from fairprobe.language.resumes import resumes
 from fairprobe.models.formats.chat import Chat, ChatText
 from fairprobe.models.formats.chat_prompt import Answers, Example, Limits, Prompt
-from fairprobe.present.names_page import groups_table
 from fairprobe.present.table import Table
+from fairprobe.report.markdown import markdown
 from fairprobe.statistics.crossed import crossed, permutation_p
 from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.signed import leanings
@@ -125,15 +125,15 @@ def real() -> list[str]:
     with smollm2_server() as address, TemporaryDirectory() as folder:
         start = time.process_time()
         chat = Chat(address, prompt(INTERVIEW, "logprobs"), cache=Path(folder) / "a.sqlite")
-        found = names_experiment(ChatText(chat), "audit", cvs=texts, seed=SEED)
+        found = audit_names(ChatText(chat), "audit", cvs=texts, seed=SEED)
         seconds, used = time.process_time() - start, chat.usage
         body = found.document
         lines += [
-            f"{body.verdict} The outcome is {body.outcome}, from log-probabilities; mean"
+            f"{found!r} The outcome is {body.outcome}, from log-probabilities; mean"
             f" {found.outcomes.mean():.3f}. {used.requests} requests,"
             f" {used.sent + used.received:,} tokens, {seconds / used.requests:.2f} CPU seconds"
             f" each, the model's included; noise {used.varied} of {used.probed} questions.",
-            groups_table(body).markdown(),
+            markdown(report(body)),
             halves(found),
         ]
         chat = Chat(address, prompt(RUDE, "logprobs"), cache=Path(folder) / "c.sqlite")
@@ -159,10 +159,13 @@ def real() -> list[str]:
     return lines
 
 
-def halves(found: NamesExperiment) -> str:
+def halves(found: NamesAudit) -> str:
     """How often halves of the names of one race, at random, are found to be treated differently."""
     rng, reported, strict = np.random.default_rng(SEED), 0, 0
-    race, sex = (np.array(found.names.groups[each]) for each in ("race", "sex"))
+    race, sex = (
+        np.array([name.groups[attribute] for name in found.document.names])
+        for attribute in ("race", "sex")
+    )
     for split in range(HALVES):
         own = np.flatnonzero(race == ("black", "white")[split % 2])
         strata = np.unique(sex[own], return_inverse=True)[1]
@@ -170,7 +173,7 @@ def halves(found: NamesExperiment) -> str:
         for stratum in (0, 1):
             is_in[rng.permutation(np.flatnonzero(strata == stratum))[:4]] = True
         result = crossed(found.outcomes[:, own], is_in, strata, rng=rng, permutations=500)
-        reported += result.p <= 0.05  # the rule of `names_experiment`
+        reported += result.p <= 0.05  # the rule of `audit_names`
         strict += result.p <= 0.05 and result.excess.low > 0
     return (
         f"The same answers, with the names of one race split at random into two groups, {HALVES}"

@@ -141,9 +141,8 @@ def test_public_names_are_these() -> None:
         " Model NeuronBias NeuronFair Policy TorchModel Verdict"
     )
     functions = (
-        "audit audit_images audit_scenes audit_scores audit_text certify check judge load_model"
-        " neuron_bias"
-        " repair save"
+        "audit audit_images audit_names audit_scenes audit_scores audit_text certify check judge"
+        " load_model neuron_bias repair save"
     )
     rooms = (
         "certificates datasets errors gate images interpret language metrics networks repairs"

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fairprobe.gate import Policy, check
     from fairprobe.interpret import NeuronBias, neuron_bias
     from fairprobe.judgement import Verdict, judge
+    from fairprobe.language.names import audit_names
     from fairprobe.models import Decision, Model, TorchModel, load_model
     from fairprobe.schema.attributes import Attribute, Constraint
     from fairprobe.schema.domain import Domain
@@ -83,6 +84,7 @@ _HOMES = {
     "Verdict": "judgement",
     "audit": "audits",
     "audit_images": "audits.images",
+    "audit_names": "language.names",
     "audit_scenes": "audits.scenes",
     "audit_scores": "audits.scores",
     "audit_text": "audits.text",
@@ -115,6 +117,7 @@ __all__ = [
     "__version__",
     "audit",
     "audit_images",
+    "audit_names",
     "audit_scenes",
     "audit_scores",
     "audit_text",

@@ -14,11 +14,10 @@ from math import isfinite
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from fairprobe.arrays import Ints
-from fairprobe.documents import NamesDocument, SelectionTable, TableMeasurements, TextDocument
+from fairprobe.documents import SelectionTable, TableMeasurements, TextDocument
 from fairprobe.errors import StorageError
-from fairprobe.results import Estimate
+from fairprobe.results import Estimate, Result, Run
 
-Measurements: TypeAlias = TableMeasurements | TextDocument | NamesDocument
 Kind: TypeAlias = Literal["table", "scores", "text", "names"]
 Direction: TypeAlias = Literal["at most", "at least"]
 T = TypeVar("T")
@@ -37,6 +36,25 @@ NO_GROUPS = (
     "the data does not say which answer is favorable, so groups were not compared. Name the"
     " favorable answer and audit again"
 )
+
+
+class ModelInfo(Result, frozen=True, kw_only=True):
+    """A model in a run; `network` is its name."""
+
+    network: str
+    kind: str
+
+
+class JudgedRun(Run, frozen=True, kw_only=True):
+    """A run with measures that a policy can limit."""
+
+    kind: str
+    dataset: str
+    sensitive: list[str]
+    model: ModelInfo
+
+
+Measurements: TypeAlias = TableMeasurements | TextDocument | JudgedRun
 
 
 @dataclass(frozen=True, kw_only=True)

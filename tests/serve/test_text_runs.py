@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from fairprobe.audits.names import names_experiment
 from fairprobe.audits.text import audit_text
+from fairprobe.language.names import audit_names
 from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
 from tests.audits.test_text_audit import TEXTS, harsh
@@ -22,7 +22,7 @@ def test_a_run_of_texts_has_a_line_a_page_and_exports(
     leave_figures_empty(monkeypatch)
     runs = tmp_path / "runs"
     audit_text(TEXTS, harsh, "orientation", classes=["fine", "toxic"]).save(runs / "letters")
-    names_experiment(lambda texts: [0.5] * len(texts)).save(runs / "names")
+    audit_names(lambda texts: [0.5] * len(texts)).save(runs / "names")
     settings = ServeSettings(runs=runs, state=tmp_path / "state", token=TOKEN)
     with TestClient(application(settings), base_url=ADDRESS) as client:
         client.get(f"/?token={TOKEN}")

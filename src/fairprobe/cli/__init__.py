@@ -20,6 +20,7 @@ from fairprobe.catalogue import PluginWarning
 from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     audit,
     audit_images,
+    audit_names,
     audit_text,
     card,
     certify,
@@ -29,7 +30,6 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     evidence,
     insidebias,
     listings,
-    names,
     repair,
     scenes,
     serve,

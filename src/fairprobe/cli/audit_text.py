@@ -135,14 +135,11 @@ def audit_text(
 
 
 def _requests(audit: TextAudit) -> str:
-    """What a dry run says."""
+    """Say what a dry run would send."""
     from fairprobe.models.formats.chat import ChatText
-    from fairprobe.present.chat_sentences import requests_sentence
 
     assert isinstance(audit.model, ChatText)
-    used, prices = audit.model.chat.usage, audit.model.chat.prompt.prices
-    numbers = (used.requests, used.stored, used.sent, used.received, used.cost)
-    return requests_sentence(*numbers, prices.currency) + "\n"
+    return audit.model.chat.used().planned + "\n"
 
 
 def _finish(document: TextDocument, folder: Path, most: float | None, given: str | None) -> None:

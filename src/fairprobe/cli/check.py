@@ -211,7 +211,7 @@ def _evaluate(
     show: bool,
 ) -> GateResult:
     from fairprobe import gate
-    from fairprobe.documents import NamesDocument, TextDocument
+    from fairprobe.documents import TableMeasurements
     from fairprobe.runs.store import read_measured_run
 
     if not run.is_dir():
@@ -220,7 +220,7 @@ def _evaluate(
             " --label NAME --sensitive NAME."
         )
     document = read_measured_run(run)
-    if isinstance(document, TextDocument | NamesDocument):
+    if not isinstance(document, TableMeasurements):
         return gate.check(run, rules, baseline=baseline)
     with progress(show=show) as on_stage:
         more = gate.sampler_of(

@@ -42,6 +42,8 @@ class SafeConsole(Console):
 
 # Commands that went, and what replaces them.
 GONE = {
+    "names": "audit-names",
+    "repair-text": "your own training code, with audit-text before and after it",
     "experiments": "python -m papers (in a clone of the repository)",
     "experiment": "python -m papers NAME (in a clone of the repository)",
     "survey": "python -m papers survey (in a clone of the repository)",

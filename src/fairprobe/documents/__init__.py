@@ -37,7 +37,6 @@ from fairprobe.documents.fairness import (
     WeightedNumber,
 )
 from fairprobe.documents.files import MOST_BYTES, file_in, read_bytes, read_toml
-from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.origin import ModelOrigin, TableOrigin
 from fairprobe.documents.people import (
     Advantage,
@@ -119,7 +118,6 @@ __all__ = [
     "ModelOrigin",
     "ModelSummary",
     "NamedIFR",
-    "NamesDocument",
     "Number",
     "OtherAttribute",
     "OutsideRows",

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fairprobe.documents import (
-    NamesDocument,
     ScoresDocument,
     Search,
     TableDocument,
     TableMeasurements,
-    TextDocument,
 )
 from fairprobe.errors import SettingError
 from fairprobe.measures import Measurements, Reading
@@ -95,7 +93,7 @@ def _search(search: Search) -> str:
 
 
 def _generation(document: Measurements) -> Search | None:
-    return None if isinstance(document, TextDocument | NamesDocument) else document.generation
+    return document.generation if isinstance(document, TableMeasurements) else None
 
 
 def _about(document: Measurements) -> dict[str, str | None]:
@@ -117,8 +115,8 @@ def _about(document: Measurements) -> dict[str, str | None]:
         classes, chosen = document.data.classes, document.fairness.positive
         about["list of classes"] = ", ".join(classes)
         about["favourable answer"] = None if chosen is None else classes[chosen]
-    if isinstance(document, TextDocument | NamesDocument):
-        about["list of classes"] = ", ".join(document.model.classes)
+    if not isinstance(document, TableMeasurements):
+        about["list of classes"] = ", ".join(getattr(document.model, "classes", ()))
     return about
 
 

@@ -7,11 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fairprobe.documents import (
-    NamesDocument,
-    ScoresDocument,
-    TableDocument,
     TableMeasurements,
-    TextDocument,
     from_dict,
 )
 from fairprobe.errors import FairprobeError, SettingError
@@ -22,6 +18,7 @@ from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, GateResult, Outcome, Ruling, side
 from fairprobe.measures import Measurements, Reading, required
 from fairprobe.metrics import MEASURES
+from fairprobe.runs.kinds import KINDS, kind_named
 from fairprobe.runs.store import read_measured_run
 from fairprobe.statistics.rates import Rate, confidence_at_look
 
@@ -78,7 +75,7 @@ def check(
         model=document.model.network,
         sensitive=tuple(document.sensitive),
         policy=None if rules.path is None else str(rules.path),
-        pairs=() if isinstance(document, TextDocument | NamesDocument) else tuple(document.pairs),
+        pairs=tuple(document.pairs) if isinstance(document, TableMeasurements) else (),
     )
 
 
@@ -87,9 +84,8 @@ def _measurements(run: Run, what: str = "run") -> Measurements:
     if isinstance(run, Path | str):
         found: Any = read_measured_run(run, what=what)
     elif isinstance(run, dict):
-        kinds: dict[str, Any] = {"scores": ScoresDocument}
-        kinds |= {"text": TextDocument, "names": NamesDocument}
-        found = from_dict(run, kinds.get(str(run.get("kind")), TableDocument))
+        kind = run.get("kind")
+        found = from_dict(run, kind_named(kind if kind in KINDS else "table").run)
     elif isinstance(run, Audited):
         found = run.document
     else:
@@ -124,7 +120,7 @@ def baseline_of(policy: Policy, given: Run | None = None) -> Measurements | None
 
 def _opener(run: Run, document: Measurements) -> More | None:
     """What draws more people for a run that can be opened; a mere document has no model."""
-    has_people = not isinstance(document, TextDocument | NamesDocument)
+    has_people = isinstance(document, TableMeasurements)
     if not isinstance(run, AuditedTable | Path | str) or not has_people:
         return None
     return sampler_of(Path(run) if isinstance(run, str) else run, document.sensitive, document.seed)

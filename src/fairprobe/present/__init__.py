@@ -30,14 +30,12 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
     that extends it can replace its blocks: head, top, main, pairs, footer.
     """
     from fairprobe.documents.images import ImagesDocument
-    from fairprobe.documents.names import NamesDocument
     from fairprobe.documents.scenes import ScenesDocument
     from fairprobe.documents.scores import ScoresDocument
     from fairprobe.documents.table import TableDocument
     from fairprobe.documents.text import TextDocument
     from fairprobe.present import (
         images_page,
-        names_page,
         page,
         scenes_page,
         score_summary,
@@ -53,8 +51,6 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
         return "scenes.html.j2", scenes_page.page(document)
     if isinstance(document, TextDocument):
         return "text.html.j2", text_page.page(document)
-    if isinstance(document, NamesDocument):
-        return "names.html.j2", names_page.page(document)
     if isinstance(document, ScoresDocument):
         return "score_report.html.j2", score_summary.page(document)
     assert isinstance(document, TableDocument)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fairprobe.documents import TableDocument
 from fairprobe.documents.chat import ChatDocument, LeaningDocument
+from fairprobe.models.formats.chat_usage import ChatUsage
 from fairprobe.present.table import Cell, Table
 from fairprobe.report.formats import change, count, listed, percent, plural, points
 
@@ -105,23 +106,8 @@ def rows(document: TableDocument) -> dict[str, str]:
 
 
 def planned(document: TableDocument) -> str:
-    """What a dry run says."""
-    chat = document.chat
-    if chat is None:
+    """Say what a dry run would send."""
+    if document.chat is None:
         return "Nothing would be sent."
-    return requests_sentence(
-        chat.requests, chat.stored, chat.tokens_sent, chat.tokens_received, chat.cost, chat.currency
-    )
-
-
-def requests_sentence(
-    requests: int, stored: int, sent: int, received: int, cost: float, currency: str
-) -> str:
-    """How many requests a run would send, and what they may cost."""
-    price = f", at most {cost:,.4g} {currency}" if cost else ", and [prices] gives no price"
-    return (
-        f"Dry run: nothing was sent. About {plural(requests, 'request')}, {count(sent)} tokens sent"
-        f" and at most {count(received)} received{price}. {plural(stored, 'answer')} are stored"
-        " already. Answers that vary are asked for several times, and the search follows the"
-        " answers, so the true number differs; [limits] of the prompt file bounds it."
-    )
+    usage = {name: getattr(document.chat, name) for name in ChatUsage.__struct_fields__}
+    return ChatUsage(**usage).planned

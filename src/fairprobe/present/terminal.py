@@ -13,10 +13,8 @@ from rich.text import Text
 
 from fairprobe.documents import ScoresDocument, TableDocument
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.text import TextDocument
-from fairprobe.present import names_page
 from fairprobe.present.image_tables import repair_table, searches_table
 from fairprobe.present.scenes_terminal import scenes_summary
 from fairprobe.present.score_summary import scores_summary
@@ -42,8 +40,6 @@ def summary(document: RunDocument) -> RenderableType:
         return _of_images(document)
     if isinstance(document, TextDocument):
         return _of_texts(document)
-    if isinstance(document, NamesDocument):
-        return _of_names(document)
     if isinstance(document, ScoresDocument):
         return scores_summary(document)
     assert isinstance(document, TableDocument)
@@ -57,14 +53,6 @@ def _of_texts(document: TextDocument) -> RenderableType:
     ]
     tables = [each.terminal() for each in summary_tables(document)]
     return Group(*sentences, *(part for table in tables for part in (Text(), table)))
-
-
-def _of_names(document: NamesDocument) -> RenderableType:
-    sentences = [
-        Text(sentence, no_wrap=True, overflow="ignore")
-        for sentence in (document.verdict, *document.sentences)
-    ]
-    return Group(*sentences, Text(), names_page.groups_table(document).terminal())
 
 
 def datasets_table(entries: Sequence[Entry]) -> RenderableType:

@@ -64,7 +64,7 @@ def _block(block: Block, depth: int) -> Iterator[str]:  # noqa: C901  (a case fo
         case Section():
             yield from _section(block, depth + 1)
         case Verdict():
-            yield f"**{escaped(block.headline)}** {escaped(block.text)}".rstrip()
+            yield f"**{escaped(block.headline)}.** {escaped(block.text)}".rstrip()
         case Text():
             yield f"**{escaped(block.text)}**" if block.role == "warning" else escaped(block.text)
         case Table():

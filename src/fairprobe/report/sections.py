@@ -11,7 +11,7 @@ Level of a section   summary    terminal, notebook, first screen of the page
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeAlias
 
@@ -94,7 +94,8 @@ class Number:
         """The interval, such as "4.3 % to 4.7 %"; empty if there is none."""
         if self.value is None or isinstance(self.value, float | int):
             return ""
-        return formats.interval(self.value, self._write)
+        text = formats.interval(self.value, self._write)
+        return text.replace(f"{formats.SPACE}points{formats.SPACE}to", f"{formats.SPACE}to")
 
     @property
     def confidence(self) -> str:
@@ -360,6 +361,15 @@ class Section:
     def content(self) -> list[Block]:
         """The blocks that are not empty."""
         return [block for block in self.blocks if block]
+
+    @property
+    def verdicts(self) -> Iterator[Verdict]:
+        """The verdicts of the section and its parts."""
+        for block in self.content:
+            if isinstance(block, Verdict):
+                yield block
+            elif isinstance(block, Section):
+                yield from block.verdicts
 
     @property
     def slug(self) -> str:

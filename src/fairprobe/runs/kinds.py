@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from fairprobe.documents import images, names, scenes, table, text
+from fairprobe.documents import images, scenes, table, text
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import TableDocument
@@ -22,13 +21,7 @@ from fairprobe.report import Section
 from fairprobe.results import Run
 
 RunDocument: TypeAlias = (
-    TableDocument
-    | ImagesDocument
-    | ScenesDocument
-    | ScoresDocument
-    | TextDocument
-    | NamesDocument
-    | Run
+    TableDocument | ImagesDocument | ScenesDocument | ScoresDocument | TextDocument | Run
 )
 
 
@@ -46,7 +39,8 @@ class Kind:
     is_judged: bool = False
 
 
-MODULES: dict[str, str] = {}  # "module" with the KIND, by the name of the kind
+# The module with the KIND, by the name of the kind.
+MODULES = {"names": "fairprobe.language.names"}
 OLD = {
     kind.name: kind
     for kind in (
@@ -54,7 +48,6 @@ OLD = {
         Kind(name="images", title="images", format=images.FORMAT, run=ImagesDocument),
         Kind(name="scenes", title="scenes", format=scenes.FORMAT, run=ScenesDocument),
         Kind(name="text", title="texts", format=text.FORMAT, run=TextDocument, is_judged=True),
-        Kind(name="names", title="names", format=names.FORMAT, run=NamesDocument, is_judged=True),
         Kind(
             name="scores", title="amounts", format=table.FORMAT, run=ScoresDocument, is_judged=True
         ),

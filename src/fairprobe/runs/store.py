@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -19,16 +19,15 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from fairprobe.documents import (
-    NamesDocument,
     ScoresDocument,
     TableDocument,
-    TextDocument,
     file_in,
     read_bytes,
 )
 from fairprobe.errors import FairprobeError, StorageError, suggest
 from fairprobe.escapes import printable
-from fairprobe.report import Section, Verdict, html
+from fairprobe.measures import Measurements
+from fairprobe.report import html
 from fairprobe.report.formats import shortened
 from fairprobe.results import Result, decode, encode, header_of, to_dict
 from fairprobe.runs.kinds import KINDS, RunDocument, kind_named, report_of
@@ -104,15 +103,10 @@ def summary_html(run: Any) -> str:
 def verdict_of(run: Any) -> str:
     """Return the verdict of a run in a sentence or two."""
     report = report_of(run)
-    return run.verdict if report is None else next(_verdicts(report), "")
-
-
-def _verdicts(section: Section) -> Iterator[str]:
-    for block in section.content:
-        if isinstance(block, Verdict):
-            yield f"{block.headline}. {block.text}".removesuffix(" ")
-        elif isinstance(block, Section):
-            yield from _verdicts(block)
+    if report is None:
+        return str(run.verdict)
+    verdict = next(report.verdicts)
+    return f"{verdict.headline}. {verdict.text}".removesuffix(" ")
 
 
 class RunFolder(StagedFolder):
@@ -178,7 +172,7 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(
             f"{folder} is not a run folder: it has no {AUDIT}. `fairprobe audit`, `repair`,"
-            " `audit-images`, `audit-text`, `names` and `scenes` write run folders."
+            " `audit-images`, `audit-text`, `audit-names` and `scenes` write run folders."
         ) from error
     except OSError as error:
         if isinstance(error, StorageError):
@@ -200,15 +194,13 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
     return run
 
 
-def read_measured_run(
-    folder: Path | str, *, what: str = "run"
-) -> TableDocument | ScoresDocument | TextDocument | NamesDocument:
+def read_measured_run(folder: Path | str, *, what: str = "run") -> Measurements:
     """Read the document of a run that the gate can judge: of a table, of texts or of names."""
     document = read_run(folder, what=what)
-    if not isinstance(document, TableDocument | ScoresDocument | TextDocument | NamesDocument):
+    if not isinstance(document, Measurements):
         raise StorageError(
             f"The {what} {folder} is an audit of {document.kind}. Name one of a table, texts or"
-            " names, as `fairprobe audit`, `audit-text` and `names` write it."
+            " names, as `fairprobe audit`, `audit-text` and `audit-names` write it."
         )
     return document
 

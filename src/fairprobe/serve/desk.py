@@ -22,7 +22,7 @@ from fairprobe.serve.opened import OpenRun, OpenRuns
 from fairprobe.serve.settings import ServeSettings
 
 ROOM = "fairprobe.serve"
-STYLES = ("style.css", "pictures.css", "serve.css")
+STYLES = ("report.css", "pictures.css", "serve.css")
 COMMON = {"busy": 0, "active": ""}  # variables of every template
 SCRIPTS = ("htmx.min.js", "serve.js")
 

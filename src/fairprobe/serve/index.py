@@ -10,19 +10,20 @@ from typing import Any, Literal, TypeAlias
 
 from fairprobe.documents import RateDocument, TableDocument
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.names import NamesDocument
 from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.text import TextDocument
 from fairprobe.errors import StorageError
 from fairprobe.present import (
     image_sentences,
-    names_page,
     repair_sentences,
     sentences,
     text_sentences,
 )
 from fairprobe.present.table import Cell, measure_cell
+from fairprobe.report import Verdict
 from fairprobe.report.formats import count, interval, percent, plain
+from fairprobe.results import Run
+from fairprobe.runs.kinds import report_of
 from fairprobe.runs.store import read_run
 from fairprobe.serve.places import Place, runs_below
 from fairprobe.serve.settings import ServeSettings
@@ -151,15 +152,14 @@ def _(document: TextDocument, place: Place) -> Line:
 
 
 @_line.register
-def _(document: NamesDocument, place: Place) -> Line:
-    return Line(
-        place,
-        "names",
-        names_page.title(document),
-        document.created,
-        names_page.headline(document),
-        names_page.status(document),
-    )
+def _(document: Run, place: Place) -> Line:
+    """Read a line from the report of a run."""
+    report = report_of(document)
+    if report is None:
+        return Line(place, "other", "", document.created, "")
+    verdict = next(report.verdicts, Verdict(""))
+    kind: Kind = document.kind if document.kind in KINDS else "other"
+    return Line(place, kind, report.title, document.created, verdict.headline, verdict.status)
 
 
 @dataclass

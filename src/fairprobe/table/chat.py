@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from msgspec import structs
 
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import TableDocument, TableMeasurements
@@ -66,23 +67,13 @@ def chat_answers(data: Dataset, model: Model, rng: np.random.Generator) -> ChatD
     if n > 1:
         shares = model.answer_shares(cases.reshape(n * v, -1)).reshape(n, v, -1)
     values = [domain.describe_value(value) for value in range(v)]
-    used = chat.usage
     return ChatDocument(
+        **structs.asdict(chat.used()),
         read=chat.prompt.answers.read,
         asks=chat.asks,
         settle=chat.most_asks,
-        probed=used.probed,
-        varied=used.varied,
-        requests=used.requests,
-        stored=used.stored,
-        answers=used.answers,
-        refused=used.refused,
-        unreadable=used.unreadable,
-        tokens_sent=used.sent,
-        tokens_received=used.received,
-        cost=used.cost,
-        currency=chat.prompt.prices.currency,
-        served=sorted(used.served),
+        probed=chat.usage.probed,
+        varied=chat.usage.varied,
         favorable=data.classes[favorable],
         people=n,
         confidence=CONFIDENCE,

@@ -45,6 +45,7 @@ from fairprobe.models.formats.chat_answers import (
     reply_of,
 )
 from fairprobe.models.formats.chat_prompt import ROW, TEXT, Prompt, checked, read_prompt
+from fairprobe.models.formats.chat_usage import ChatUsage
 from fairprobe.models.formats.http import Service, beginning, decoded
 from fairprobe.models.text import TextModel
 
@@ -122,6 +123,22 @@ class Chat:
     @property
     def classes(self) -> tuple[str, ...]:
         return self.prompt.classes
+
+    def used(self) -> ChatUsage:
+        """Return the usage until now."""
+        used = self.usage
+        return ChatUsage(
+            requests=used.requests,
+            stored=used.stored,
+            tokens_sent=used.sent,
+            tokens_received=used.received,
+            cost=used.cost,
+            currency=self.prompt.prices.currency,
+            answers=used.answers,
+            refused=used.refused,
+            unreadable=used.unreadable,
+            served=sorted(used.served),
+        )
 
     @property
     def asks(self) -> int:

@@ -42,7 +42,7 @@ def whole(request: Request) -> Response:
 
 def _variables(run: OpenRun) -> dict[str, Any]:
     template, variables = run.report
-    return dict(variables) | links(run) | {"active": "runs", "report": template}
+    return dict(variables) | links(run) | {"active": "runs", "template": template}
 
 
 def links(run: OpenRun) -> dict[str, Any]:

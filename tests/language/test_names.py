@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from fairprobe.arrays import Floats
-from fairprobe.audits.names import names_experiment
 from fairprobe.cli import app
 from fairprobe.errors import DataError, SettingError
+from fairprobe.language.names import audit_names, report
 from fairprobe.language.resumes import name_set, name_sets, resumes
+from fairprobe.report.markdown import markdown
 from fairprobe.statistics.crossed import crossed, permutation_p
 from tests.chat_servers import answering, question
 
@@ -95,28 +97,33 @@ def screen(penalty: float) -> Callable[[list[str]], Floats]:
 
 
 def test_a_function_that_dislikes_a_group_is_found_and_one_that_does_not_is_not() -> None:
-    found = names_experiment(screen(0.1), "audit", favorable="0")
+    found = audit_names(screen(0.1), "audit", favorable="0").run
     race, sex = found.groups
     assert (race.attribute, race.group, race.is_found) == ("race", "black", True)
-    assert race.result.excess.low > 0
-    assert race.result.difference.low < -0.1 < race.result.difference.high
+    assert race.excess.low > 0
+    assert race.difference.low < -0.1 < race.difference.high
     assert not sex.is_found
     assert not any(
-        each.is_found for each in names_experiment(lambda texts: [0.5] * len(texts)).groups
+        each.is_found for each in audit_names(lambda texts: [0.5] * len(texts)).run.groups
     )
-    assert len(names_experiment(screen(0.1), "surnames").groups) == 3
+    assert len(audit_names(screen(0.1), "surnames").run.groups) == 3
+
+
+def test_the_report_as_markdown(golden: Callable[[str, str], None]) -> None:
+    run = audit_names(screen(0.1), favorable="0").run
+    golden("names.md", markdown(report(replace(run, created="2026-01-02", seconds={}))))
 
 
 def test_wrong_settings_are_explained(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="no set of names 'audits'"):
-        names_experiment(screen(0), "audits")
+        audit_names(screen(0), "audits")
     with pytest.raises(SettingError, match="no class 'hire'"):
-        names_experiment(screen(0), favorable="hire")
+        audit_names(screen(0), favorable="hire")
     with pytest.raises(DataError, match="no résumés"):
-        names_experiment(screen(0), cvs=tmp_path)
+        audit_names(screen(0), cvs=tmp_path)
     (tmp_path / "a.txt").write_text("nobody", encoding="utf-8")
     with pytest.raises(DataError, match="no slot"):
-        names_experiment(screen(0), cvs=tmp_path)
+        audit_names(screen(0), cvs=tmp_path)
 
 
 def test_the_command_asks_a_chat_endpoint_and_writes_the_result(
@@ -137,7 +144,7 @@ def test_the_command_asks_a_chat_endpoint_and_writes_the_result(
         return "interview" if int(years) - (name in BLACK) > 0 else "decline"
 
     with answering(brain) as server:
-        command = ["names", "--model", server.chat, "--prompt", str(tmp_path / "prompt.toml")]
+        command = ["audit-names", "--model", server.chat, "--prompt", str(tmp_path / "prompt.toml")]
         command += ["--cvs", str(folder)]
         dry = CliRunner().invoke(app, [*command, "--dry-run"])
         assert "About 148 requests" in dry.output, dry.output
@@ -158,10 +165,10 @@ def test_the_command_asks_a_chat_endpoint_and_writes_the_result(
 def test_the_gate_limits_the_difference_and_the_excess_of_names(tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("[limits]\nnames_difference = 0.05\nnames_excess = 0.01\n", encoding="utf-8")
-    folder = names_experiment(screen(0.2), favorable="0").save(tmp_path / "biased")
+    folder = audit_names(screen(0.2), favorable="0").save(tmp_path / "biased")
     failed = CliRunner().invoke(app, ["check", str(folder), "--policy", str(policy)])
     assert failed.exit_code == 1, failed.output
-    fair = names_experiment(screen(0.0), favorable="0")
+    fair = audit_names(screen(0.0), favorable="0")
     assert fair.check(policy).passed
     assert {each.name for each in fair.check(policy).rulings} == {
         "names_difference",
@@ -179,9 +186,9 @@ def test_an_interrupted_experiment_reports_the_resumes_it_asked_about() -> None:
             raise KeyboardInterrupt
         return screen(0.1)(texts)
 
-    found = names_experiment(tired, favorable="0").document
-    assert (found.partial, found.resumes) == (True, 5)
-    assert (found.stopped or "").startswith("Interrupted while asking about")
+    found = audit_names(tired, favorable="0").document
+    assert found.resumes == 5
+    assert (found.stopped or "").startswith("Interrupted while sending résumés")
     assert [each.group for each in found.found] == ["black"]
 
 
@@ -189,7 +196,7 @@ def test_ratings_are_compared_on_their_scale() -> None:
     def rate(texts: list[str]) -> Floats:
         return np.eye(5)[[1 if text.split()[0] in BLACK else 3 for text in texts]]
 
-    found = names_experiment(rate, classes=["1", "2", "3", "4", "5"])
+    found = audit_names(rate, classes=["1", "2", "3", "4", "5"])
     race = found.document.groups[0]
     assert (found.document.is_rating, found.document.span) == (True, 4)
     assert race.difference.estimate == pytest.approx(-2)

@@ -1,4 +1,4 @@
-"""`fairprobe names`: the same résumés under different names."""
+"""`fairprobe audit-names`: the same résumés under different names."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SET = (
     "audit (the 36 first names of Bertrand and Mullainathan), gender (frequent names of women and"
     " men) or surnames (white, Hispanic, Asian)."
 )
-CVS = "A folder of .txt files with {name} where the name belongs; ours by default."
+CVS = "A folder of .txt files with {name} in place of the name; packaged ones by default."
 
 
-@app.command()
-def names(
+@app.command("audit-names")
+def audit_names(
     model: Annotated[str, typer.Option(help=MODEL)],
     prompt: Annotated[Path | None, typer.Option(help=PROMPT)] = None,
-    names_set: Annotated[str, typer.Option("--names", help=SET)] = "audit",
+    names: Annotated[str, typer.Option(help=SET)] = "audit",
     cvs: Annotated[Path | None, typer.Option(help=CVS, metavar="FOLDER")] = None,
     favorable: Annotated[
         str | None, typer.Option(help="The class that people want.", show_default="the first")
@@ -51,31 +51,31 @@ def names(
     quiet: Quiet = False,
 ) -> None:
     """Send the same résumés under different names to a model that decides on them, and compare
-    groups of names, with names of the same group as the control. The run folder holds the report,
-    all numbers, and the outcome of every name on every résumé (outcomes.csv); `fairprobe check`
-    limits names_difference and names_excess.
+    groups of names, with names of the same group as the control. The run folder contains the
+    report, all numbers, and the outcome of every name on every résumé (outcomes.csv); `fairprobe
+    check` limits names_difference and names_excess.
 
     Examples:
 
-      fairprobe names --model chat:https://host/v1 --prompt screening.toml --dry-run
+      fairprobe audit-names --model chat:https://host/v1 --prompt screening.toml --dry-run
 
-      fairprobe names --model my_code.py:screen --names surnames --out runs/surnames
+      fairprobe audit-names --model my_code.py:screen --names surnames --out runs/surnames
     """
     with report_errors():
-        from fairprobe.audits.names import NamesExperiment, names_experiment
-        from fairprobe.present.chat_sentences import requests_sentence
+        from fairprobe.language.names import NamesAudit
+        from fairprobe.language.names import audit_names as names_audit
         from fairprobe.runs.stages import OnStage
         from fairprobe.runs.store import RunFolder
 
-        folder = out or Path("runs") / f"names-{names_set}"
+        folder = out or Path("runs") / f"names-{names}"
         show = not (quiet or as_json or dry_run)
-        asked = {"prompt": prompt, "cache": cache, "dry_run": dry_run or None}
-        given = {name: value for name, value in asked.items() if value is not None}
+        options = {"prompt": prompt, "cache": cache, "dry_run": dry_run or None}
+        given = {name: value for name, value in options.items() if value is not None}
 
-        def experiment(on_stage: OnStage) -> NamesExperiment:
-            return names_experiment(
+        def audit(on_stage: OnStage) -> NamesAudit:
+            return names_audit(
                 model,
-                names_set,
+                names,
                 cvs=cvs,
                 favorable=favorable,
                 seed=seed,
@@ -85,17 +85,16 @@ def names(
 
         if dry_run:
             with progress(show=show) as on_stage:
-                used = experiment(on_stage).document.usage
-            assert used is not None
-            numbers = (used.requests, used.stored, used.tokens_sent, used.tokens_received)
-            write(requests_sentence(*numbers, used.cost, used.currency) + "\n")
+                usage = audit(on_stage).document.usage
+            assert usage is not None
+            write(usage.planned + "\n")
             return
-        with RunFolder(folder, overwrite=overwrite) as run:
+        with RunFolder(folder, overwrite=overwrite) as staged:
             with progress(show=show) as on_stage:
-                done = experiment(on_stage)
-            document = run.fill(done, command=command_line())
-        print_run(document, folder, as_json=as_json, quiet=quiet)
-        if document.partial:
-            is_interrupt = (document.stopped or "").startswith("Interrupted")
-            what = f"{document.stopped} The run with {document.resumes} résumés is in {folder}."
+                done = audit(on_stage)
+            run = staged.fill(done, command=command_line())
+        print_run(run, folder, as_json=as_json, quiet=quiet)
+        if run.stopped:
+            is_interrupt = run.stopped.startswith("Interrupted")
+            what = f"{run.stopped} The run with {run.resumes} résumés is in {folder}."
             end(INTERRUPTED if is_interrupt else BAD_INPUT, what)
