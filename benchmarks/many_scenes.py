@@ -29,7 +29,7 @@ def audit(scenes: int, folder: Path) -> None:
     """One audit; its figures go to standard output as JSON."""
     import cv2
 
-    from fairprobe.audits.scenes import audit_scenes
+    from fairprobe.scenes.audit import audit_scenes
     from fairprobe.scenes.demo import drawn_detector
     from tools.streets.drawn import DrawnScenes
 

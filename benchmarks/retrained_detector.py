@@ -4,9 +4,9 @@
     python -m benchmarks.retrained_detector --first-pair 4 --unseen 616161  six others
 
 In the streets that the drawn detector is trained on, everything stands upright; it counts persons
-and motorcycles badly that lean. The command `fairprobe scenes ... --any-angle --export` turns and
-deletes them in some of its own streets. Training then goes on, with as many pictures, as often and
-as fast in each arm:
+and motorcycles badly that lean. `fairprobe audit-scenes ... --set any_angle=true --export` turns
+and deletes them in some of its own streets. Training then goes on, with as many pictures, as often
+and as fast in each arm:
 
     originals       these streets, each several times
     mutants         these streets, and the exported mutants with their exported annotations
@@ -35,7 +35,7 @@ import torch
 from PIL import Image
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.audits.scenes import audit_scenes
+from fairprobe.scenes.audit import audit_scenes
 from fairprobe.scenes.demo import LABELS, DrawnDetector, drawn_detector
 from fairprobe.scenes.detectors.base import count_labels
 from fairprobe.scenes.export import ANNOTATIONS, PICTURES, write_coco
@@ -102,10 +102,24 @@ def exported(folder: Path, start: DrawnDetector, seed: int) -> list[tuple[Scene,
     """What the command exports of the streets in this folder, with the names of the originals."""
     (folder / "detector.py").write_text(FUNCTION)
     torch.save(start.network.state_dict(), folder / "weights.pt")
-    command = [sys.executable, "-m", "fairprobe", "scenes", folder / PICTURES, "--annotations"]
+    command = [
+        sys.executable,
+        "-m",
+        "fairprobe",
+        "audit-scenes",
+        folder / PICTURES,
+        "--annotations",
+    ]
     command += [folder / ANNOTATIONS, "--detector", f"{folder / 'detector.py'}:detect", "--quiet"]
     command += ["--out", folder / "run", "--export", folder / "export", "--seed", str(seed)]
-    command += ["--mutations", "delete,rotate", "--any-angle", "--classes", ",".join(CLASSES)]
+    command += [
+        "--mutations",
+        "delete,rotate",
+        "--set",
+        "any_angle=true",
+        "--classes",
+        ",".join(CLASSES),
+    ]
     command += ["--repeats", "1"]
     done = subprocess.run([*map(str, command)], check=False)  # noqa: S603
     if done.returncode not in (0, NOTHING_JUDGED):

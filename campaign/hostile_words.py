@@ -96,9 +96,9 @@ def _scene_classes(given: Case) -> list[str]:
     )
     place = given.folder / "masks"
     return [
-        *("scenes", str(place / "pictures"), "--annotations", str(place / "masks")),
+        *("audit-scenes", str(place / "pictures"), "--annotations", str(place / "masks")),
         *("--names", str(names), "--classes", "person", "--mutations", "delete"),
-        *("--inpainting", "ns", "--fewest", "1", "--detector", f"{code}:detect"),
+        *("--set", "inpainting=ns", "--fewest", "1", "--detector", f"{code}:detect"),
         *("--out", str(given.folder / "out")),
     ]
 

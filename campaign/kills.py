@@ -102,8 +102,8 @@ def _scores(originals: Path, folder: Path) -> list[str]:
 def _scenes(originals: Path, folder: Path) -> list[str]:
     place = originals / "masks"
     return [
-        *("scenes", str(place / "pictures"), "--annotations", str(place / "masks")),
-        *("--names", str(place / "names.json"), "--classes", "person", "--inpainting", "ns"),
+        *("audit-scenes", str(place / "pictures"), "--annotations", str(place / "masks")),
+        *("--names", str(place / "names.json"), "--classes", "person", "--set", "inpainting=ns"),
         *("--mutations", "delete,rotate", "--fewest", "1", "--quiet", "--workers", "1"),
         *("--detector", f"{place / 'toys.py'}:fair", "--out", str(folder / "run")),
     ]

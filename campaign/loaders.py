@@ -247,8 +247,8 @@ def _scenes_words(annotations: str, folder: Path) -> list[str]:
     out = ["--out", str(folder.parent / "out"), "--overwrite"]
     names = ["--names", str(folder / "names.json")] if annotations == "masks" else []
     return [
-        *("scenes", str(folder / "pictures"), "--annotations", str(folder / annotations)),
-        *("--detector", f"{code}:detect", "--mutations", "delete", "--inpainting", "ns"),
+        *("audit-scenes", str(folder / "pictures"), "--annotations", str(folder / annotations)),
+        *("--detector", f"{code}:detect", "--mutations", "delete", "--set", "inpainting=ns"),
         *("--classes", "person", "--repeats", "1", "--quiet", *names, *out),
     ]
 

@@ -368,8 +368,20 @@ def write_runs(folder: Path) -> None:
     shutil.copytree(folder / "table-run", folder / "findings")
     (folder / "masks" / "toys.py").write_text(TOYS)
     _command(
-        *("scenes", folder / "masks" / "pictures", "--annotations", folder / "masks" / "masks"),
-        *("--names", folder / "masks" / "names.json", "--classes", "person", "--inpainting", "ns"),
+        *(
+            "audit-scenes",
+            folder / "masks" / "pictures",
+            "--annotations",
+            folder / "masks" / "masks",
+        ),
+        *(
+            "--names",
+            folder / "masks" / "names.json",
+            "--classes",
+            "person",
+            "--set",
+            "inpainting=ns",
+        ),
         *("--mutations", "delete", "--fewest", "1", "--quiet"),
         *("--detector", f"{folder / 'masks' / 'toys.py'}:fair"),
         *("--out", folder / "scenes-run" / "run"),

@@ -107,8 +107,8 @@ def run(
     run: Annotated[
         list[str] | None,
         typer.Option(
-            help="For DistroFair's tables: a run of 'fairprobe scenes'; may be given several times."
-            " NAME=FOLDER names its data set."
+            help="For DistroFair's tables: a run of 'fairprobe audit-scenes'; may be given several"
+            " times. NAME=FOLDER names its data set."
         ),
     ] = None,
     seconds: Annotated[
@@ -231,7 +231,7 @@ def similar(
 def survey_page(
     images: Annotated[str, typer.Argument(help="The folder of pictures that were audited.")],
     annotations: Annotated[Path, typer.Option(help="Their annotations.")],
-    run: Annotated[Path, typer.Option(help="The run folder of 'fairprobe scenes'.")],
+    run: Annotated[Path, typer.Option(help="The run folder of 'fairprobe audit-scenes'.")],
     detector: Annotated[list[str], typer.Option(help="The recognizers that were audited.")],
     seed: Annotated[int, typer.Option(help="That of the run.")] = 0,
     quiet: Quiet = False,
@@ -241,7 +241,7 @@ def survey_page(
     The audit's pictures and answers are reused. For a run with other options, call
     `papers.distrofair.survey.write_survey(audit, folder)` in Python.
     """
-    from fairprobe.audits.scenes import audit_scenes
+    from fairprobe.scenes.audit import audit_scenes
 
     with report_errors(), progress(show=not quiet) as on_stage:
         audit = audit_scenes(

@@ -98,9 +98,9 @@ def experiment(
     stopped.
 
     Experiments may share a folder: a search that two tables need is done once. DistroFair's tables
-    are made from `runs`, folders that `fairprobe scenes` wrote, or NAME=FOLDER. `seconds` changes
-    the time limit of searches that have one; `options` change what the experiment's own `options`
-    name, such as the faces of NeuronFair's tables 10 and 11.
+    are made from `runs`, folders that `fairprobe audit-scenes` wrote, or NAME=FOLDER. `seconds`
+    changes the time limit of searches that have one; `options` change what the experiment's own
+    `options` name, such as the faces of NeuronFair's tables 10 and 11.
     """
     if name not in EXPERIMENTS:
         raise SettingError(f"There is no experiment '{name}'.{suggest(name, tuple(EXPERIMENTS))}")
@@ -108,7 +108,7 @@ def experiment(
     if chosen.from_runs and not runs:
         raise SettingError(
             f"{name} is made from runs that exist. Name their folders: --run FOLDER, or --run"
-            " NAME=FOLDER to name the data set. `fairprobe scenes` writes them."
+            " NAME=FOLDER to name the data set. `fairprobe audit-scenes` writes them."
         )
     if runs and not chosen.from_runs:
         raise SettingError(f"{name} is not made from runs. Leave --run out.")

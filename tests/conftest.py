@@ -25,7 +25,6 @@ LONG = (
     "test_search",
     "test_cli",
     "test_estimators",
-    "test_scene_audit",
     "test_own_models",
     "test_repair_command",
     "test_black_box",

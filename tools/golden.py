@@ -40,9 +40,9 @@ IGNORED = re.compile(
     r"|timings|duration|forecast"
 )
 # Old path: new path. Both are prefixes; [] is any index.
-MOVED: Mapping[str, str] = {}
+MOVED: Mapping[str, str] = {"telling": "examples"}
 # Prefixes of paths whose numbers went on purpose.
-GONE: Sequence[str] = ()
+GONE: Sequence[str] = ("judged", "partial")
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,9 @@ class Case:
 
     calls: Sequence[str | tuple[str, ...]]
     prepare: Callable[[], None] = lambda: None
+
+
+DEMO = "demo --seed 1 --repeats 1 --limit 6 --mutations insert,delete --fewest 3"
 
 
 # -- what is audited -------------------------------------------------------------------------------
@@ -221,8 +224,10 @@ CASES: Mapping[str, Case] = {
     ),
     "scenes": Case(
         [
-            "scenes demo --seed 1 --repeats 1 --limit 6 --mutations insert,delete --fewest 3"
-            " --out run"
+            (
+                f"audit-scenes {DEMO} --out run",
+                f"scenes {DEMO} --out run",
+            )
         ]
     ),
     "names": Case(

@@ -1,5 +1,5 @@
-"""DistroFair's figures 2 and 3, from runs of `fairprobe scenes`: which classes lie below the mean
-accuracy in originals and in unusual pictures, and which violations two ways of looking share.
+"""DistroFair's figures 2 and 3, from runs of `fairprobe audit-scenes`: which classes lie below the
+mean accuracy in originals and in unusual pictures, and which violations two ways of looking share.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from fairprobe.documents.scenes import ClassAccuracy
+from fairprobe.scenes.accuracy import ClassAccuracy
 from papers.base import Plan
 from papers.distrofair.runs import (
     DATASETS,

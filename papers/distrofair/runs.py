@@ -13,9 +13,9 @@ from typing import ClassVar
 
 import msgspec
 
-from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.runs.store import read_run
+from fairprobe.scenes.audit import ScenesRun
 from papers import paper
 from papers.base import Experiment, Plan
 from papers.document import ExperimentDocument, Provenance
@@ -45,11 +45,11 @@ TITLES = {
 
 @dataclass(frozen=True)
 class SceneRun:
-    """A run of `fairprobe scenes`, and the name of its data set."""
+    """A run of `fairprobe audit-scenes`, and the name of its data set."""
 
     dataset: str
     folder: Path
-    document: ScenesDocument
+    document: ScenesRun
 
 
 def read_runs(named: Iterable[str]) -> list[SceneRun]:
@@ -60,10 +60,10 @@ def read_runs(named: Iterable[str]) -> list[SceneRun]:
     for text in named:
         name, folder = named_folder(text)
         document = read_run(folder)
-        if not isinstance(document, ScenesDocument):
+        if not isinstance(document, ScenesRun):
             raise StorageError(
                 f"The run {folder} is an audit of {document.kind}. Name one of scenes, as"
-                " `fairprobe scenes` writes it."
+                " `fairprobe audit-scenes` writes it."
             )
         known = known_dataset(name or document.title)
         for other in runs:
@@ -173,7 +173,7 @@ class SceneExperiment(Experiment):
             + f", {recognizers} {'recognizer' if recognizers == 1 else 'recognizers'}",
             repeats=max((one.repeats for one in documents), default=0),
             seed=documents[0].seed if len({one.seed for one in documents}) == 1 else None,
-            seconds=round(sum(one.seconds for one in documents)),
+            seconds=round(sum(sum(one.seconds.values()) for one in documents)),
             versions=versions,
         )
 

@@ -34,10 +34,10 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from fairprobe.arrays import Floats
-from fairprobe.audits.scenes import SceneAudit
 from fairprobe.documents import Count, Document, decode, encode, file_in, read_bytes
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.report.html import environment
+from fairprobe.scenes.audit import SceneAudit
 from fairprobe.scenes.examples import data_url
 from fairprobe.scenes.mutants import read_mutant
 from fairprobe.storage import replacing, write_text
@@ -192,8 +192,8 @@ def read_key(folder: Path) -> SurveyKey:
         data = read_bytes(file_in(folder, KEY))
     except FileNotFoundError as error:
         raise StorageError(
-            f"There is no {path}: {folder} is not a run of 'fairprobe scenes', or it has too few"
-            " pictures for a survey."
+            f"There is no {path}: {folder} is not a run of 'fairprobe audit-scenes', or it has too"
+            " few pictures for a survey."
         ) from error
     return decode(data, SurveyKey, name=str(path))
 
@@ -204,7 +204,7 @@ def _read_shot(folder: Path, name: str) -> bytes:
     except FileNotFoundError as error:
         raise StorageError(
             f"There is no {folder / SHOTS / name}.jpg: an earlier version wrote the survey. Run the"
-            " same `fairprobe scenes` command with --overwrite; no picture is made again."
+            " same `fairprobe audit-scenes` command with --overwrite; no picture is made again."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""DistroFair's tables 3, 4, 6 to 9, 11 and 12, from runs of `fairprobe scenes`.
+"""DistroFair's tables 3, 4, 6 to 9, 11 and 12, from runs of `fairprobe audit-scenes`.
 
 Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024.
 
@@ -16,7 +16,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import ClassVar, TypeAlias
 
-from fairprobe.documents.scenes import AnalysisDocument, Oracle, Total
+from fairprobe.scenes.analysis import Analysis, Total
+from fairprobe.scenes.oracles import Oracle
 from papers.base import Plan, measures
 from papers.distrofair.runs import (
     DATASETS,
@@ -110,7 +111,7 @@ class Table6(SceneExperiment):
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
-        groups: dict[Place, list[AnalysisDocument]] = {}
+        groups: dict[Place, list[Analysis]] = {}
         for dataset, method, operator, one in _settings(runs):
             if one.oracle not in self.oracles:
                 continue
@@ -144,7 +145,7 @@ class Table7(Table6):
     oracles = ("exclusion", "inclusion")
 
 
-def _settings(runs: Iterable[SceneRun]) -> Iterator[tuple[str, str, str, AnalysisDocument]]:
+def _settings(runs: Iterable[SceneRun]) -> Iterator[tuple[str, str, str, Analysis]]:
     """Data set, recognizer and mutation of every analysis of unusual pictures."""
     for run in runs:
         for one in run.document.results:
@@ -152,7 +153,7 @@ def _settings(runs: Iterable[SceneRun]) -> Iterator[tuple[str, str, str, Analysi
                 yield run.dataset, one.detector, one.operator, one
 
 
-def _effect(several: Sequence[AnalysisDocument]) -> dict[str, float | None]:
+def _effect(several: Sequence[Analysis]) -> dict[str, float | None]:
     """The six numbers of a row."""
     classes = sum(len(one.classes) for one in several)
     violations = sum(len(one.violations) for one in several)

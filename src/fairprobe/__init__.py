@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from fairprobe.audits import Audit, audit, repair, save
     from fairprobe.audits.certify import Certificate, certify
     from fairprobe.audits.images import audit_images
-    from fairprobe.audits.scenes import audit_scenes
     from fairprobe.audits.scores import audit_scores
     from fairprobe.audits.text import audit_text
     from fairprobe.datasets import Dataset
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from fairprobe.judgement import Verdict, judge
     from fairprobe.language.names import audit_names
     from fairprobe.models import Decision, Model, TorchModel, load_model
+    from fairprobe.scenes.audit import audit_scenes
     from fairprobe.schema.attributes import Attribute, Constraint
     from fairprobe.schema.domain import Domain
     from fairprobe.schema.twins import Coupling
@@ -85,7 +85,7 @@ _HOMES = {
     "audit": "audits",
     "audit_images": "audits.images",
     "audit_names": "language.names",
-    "audit_scenes": "audits.scenes",
+    "audit_scenes": "scenes.audit",
     "audit_scores": "audits.scores",
     "audit_text": "audits.text",
     "certify": "audits.certify",

@@ -1,5 +1,5 @@
-"""`fairprobe scenes` as it is called: what it prints, how it ends, and what it says when nothing
-could be judged.
+"""`fairprobe audit-scenes` as it is called: what it prints, how it ends, and what it says when
+nothing could be judged.
 """
 
 from __future__ import annotations
@@ -8,35 +8,24 @@ import json
 import re
 import shutil
 import time
-from io import StringIO
 from pathlib import Path
-from typing import Any, NoReturn, get_args
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 from PIL import Image
-from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from fairprobe.audits.scenes import MEASURING, audit_scenes
 from fairprobe.cli import app
-from fairprobe.documents.scenes import (
-    AnalysisDocument,
-    ClassRate,
-    Comparisons,
-    Kind,
-    Operator,
-    OperatorRealism,
-    Oracle,
-    ScenesDocument,
-)
 from fairprobe.errors import DataError, SettingError, StorageError
-from fairprobe.present.scenes_page import render_scenes
-from fairprobe.present.scenes_terminal import class_tables
+from fairprobe.report.markdown import markdown
+from fairprobe.runs.store import verdict_of
 from fairprobe.scenes import LAYOUTS
+from fairprobe.scenes.audit import MEASURING, ScenesRun, audit_scenes
 from fairprobe.scenes.cutouts import cutouts_in
 from fairprobe.scenes.detectors import FORMS
 from fairprobe.scenes.detectors.base import Detection
+from fairprobe.scenes.report import report
 from fairprobe.scenes.scene import Picture
 from tests.toy_scenes import fair, toy_scenes
 
@@ -88,8 +77,8 @@ def called(folder: Path, out: Path, *words: str) -> Result:
         "--out",
         str(out),
     ]
-    usual = ["--mutations", "delete", "--classes", "person", "--inpainting", "ns"]
-    return CLI.invoke(app, ["scenes", str(folder / "pictures"), *given, *usual, *words])
+    usual = ["--mutations", "delete", "--classes", "person", "--set", "inpainting=ns"]
+    return CLI.invoke(app, ["audit-scenes", str(folder / "pictures"), *given, *usual, *words])
 
 
 @pytest.mark.parametrize(
@@ -107,15 +96,10 @@ def test_a_run_that_could_judge_nothing_ends_with_exit_code_3_and_says_that_noth
     assert done.exit_code == 3, done.output
     text = " ".join(done.output.split())
     assert f"Nothing could be judged: {reason}." in text
-    assert (
-        "So nothing was shown, neither that classes are treated alike nor that they are not."
-        in text
-    )
-    body = json.loads((tmp_path / "audit.json").read_text())
-    assert body["judged"] is False
+    assert "The result is inconclusive." in text
     page = (tmp_path / "report.html").read_text()
     assert "Nothing could be judged" in page
-    assert "So nothing was shown" in page
+    assert "The result is inconclusive." in page
     assert "It is evidence, not a certificate" not in page
     assert "No class was shown to fail" not in page
     # It is no finished run, so the same command goes on; without a summary it says why it ends.
@@ -124,14 +108,13 @@ def test_a_run_that_could_judge_nothing_ends_with_exit_code_3_and_says_that_noth
     assert reason in again.stderr
     as_json = called(folder, tmp_path, "--detector", detector, "--json")
     assert as_json.exit_code == 3
-    assert json.loads(as_json.stdout)["judged"] is False
+    assert json.loads(as_json.stdout)["kind"] == "scenes"
 
 
 def test_a_run_that_judged_something_ends_with_exit_code_0(folder: Path, tmp_path: Path) -> None:
     (folder / "good.py").write_text(DETECTORS)
     done = called(folder, tmp_path, "--detector", f"{folder / 'good.py'}:fair", "--fewest", "1")
     assert done.exit_code == 0, done.output
-    assert json.loads((tmp_path / "audit.json").read_text())["judged"] is True
     assert (
         called(folder, tmp_path, "--detector", f"{folder / 'good.py'}:fair").exit_code == 2
     )  # it is finished
@@ -157,15 +140,14 @@ def test_a_recognizer_of_which_nothing_could_be_judged_is_named_beside_one_that_
         folder=tmp_path,
         **FAST,
     )
-    assert done.document.judged is True
-    assert done.document.details[-1] == "Nothing could be judged of tires, so nothing is shown."
-    assert "Nothing could be judged, so nothing is shown." in render_scenes(done.document)
+    assert done.run.judged is True
+    assert verdict_of(done.run).endswith("Nothing could be judged of tires.")
 
 
 # -- progress --------------------------------------------------------------------------------------
 
 
-def measured(document: ScenesDocument) -> int:
+def measured(document: ScenesRun) -> int:
     assert document.comparisons.quality is not None
     return document.comparisons.quality.pictures
 
@@ -175,7 +157,7 @@ def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_v
 ) -> None:
     reported: list[tuple[int, int, str]] = []
 
-    def audit(*, stop: bool) -> ScenesDocument:
+    def audit(*, stop: bool) -> ScenesRun:
         def tell(stage: str, done: int, total: int, note: str) -> None:
             if stage == MEASURING and done:
                 reported.append((done, total, note))
@@ -195,9 +177,9 @@ def test_measuring_quality_tells_its_progress_and_an_interrupt_there_keeps_the_v
         return done.document
 
     stopped = audit(stop=True)
-    assert (reported, stopped.partial, stopped.judged) == ([(1, 3, "1 of 3")], True, True)
+    assert (reported, stopped.judged) == ([(1, 3, "1 of 3")], True)
     assert measured(stopped) == 0
-    assert "Image quality was not measured" in render_scenes(stopped)
+    assert "Interrupted while measuring image quality" in markdown(report(stopped))
     reported.clear()
     assert measured(audit(stop=False)) == 3
     assert reported == [(1, 3, "1 of 3"), (2, 3, "2 of 3"), (3, 3, "3 of 3")]
@@ -316,80 +298,6 @@ def test_cut_outs_that_are_not_inserted_or_cannot_be_read_are_reported(
         cutouts_in(cut, ["person"])
 
 
-# -- the table -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_table_of_classes_is_whole_in_a_narrow_and_in_a_wide_terminal(width: int) -> None:
-    names = ("coco_ssd_lite_mobilenet_v2", "path/to/[bold]my_code.py:detect")
-    unfair = ["traffic light", "motorcycle", "bicycle"]
-    row = ClassRate(
-        label="car",
-        errors=1,
-        objects=2,
-        scenes=2,
-        rate=0.5,
-        low=None,
-        high=None,
-        excess=0.1,
-        matched=0.1,
-        p=0.01,
-        p_adjusted=0.2,
-        is_above=True,
-        is_unfair=False,
-    )
-    results = [
-        AnalysisDocument(
-            detector=name,
-            operator=operator,
-            oracle=oracle,
-            kind=kind,
-            tests=123_456,
-            scenes=40,
-            classes=[row] * 80,
-            left_out=[],
-            mean=0.4,
-            violations=["car"] * 39,
-            unfair=unfair if oracle == "gt" else [],
-            violation_rate=0.5,
-            error_inducing=123_456,
-            error_rate=1.0,
-            error_low=0.9,
-            error_high=1.0,
-            fewest=10,
-            family=12,
-            is_primary=False,
-            flips=1000,
-            confidence=0.95,
-        )
-        for name in names
-        for kind in get_args(Kind)[::2]
-        for operator in get_args(Operator)
-        for oracle in get_args(Oracle)
-    ]
-    terminal = Console(width=width, record=True, file=StringIO())
-    real = OperatorRealism(
-        operator="delete",
-        pictures=40,
-        passed=40,
-        share=1.0,
-        low=0.9,
-        high=1.0,
-        threshold=0.5,
-        real=100,
-    )
-    terminal.print(class_tables(results, Comparisons(realism=[real])))
-    lines = [line.rstrip() for line in terminal.export_text().splitlines()]
-    assert max(map(len, lines)) <= width
-    assert not any("…" in line for line in lines)
-    assert [line for line in lines if line in names] == list(names)
-    wanted = r"((delete|all) .* 123,456  100%|(insert|rotate) .* 123,456     –)  (traffic|–)"
-    numbers = r"(insert|delete|rotate|all) +(ground truth|lost|added) +80 +39 +100\.0% +123,456 "
-    assert sum(re.match(numbers, line) is not None for line in lines) == 2 * 4 * 3
-    assert sum(re.match(wanted, line) is not None for line in lines) == 2 * 4 * 3
-    assert " ".join(lines).count("motorcycle") == " ".join(lines).count("bicycle") == 2 * 4
-
-
 # -- services and functions that query one ---------------------------------------------------------
 
 
@@ -416,7 +324,7 @@ class Service:
 def test_a_remote_function_is_called_at_once_up_to_the_cap_and_each_original_is_paid_once(
     tmp_path: Path,
 ) -> None:
-    def audit(**more: Any) -> tuple[Service, ScenesDocument]:
+    def audit(**more: Any) -> tuple[Service, ScenesRun]:
         service = Service()
         done = audit_scenes(
             toy_scenes(6),
@@ -454,11 +362,11 @@ def test_several_services_are_queried_at_the_same_time() -> None:
     ("words", "said"),
     [
         (
-            ("--most-requests", "5", "--at-once", "8"),
-            "--at-once, --most-requests would have no eff",
+            ("--most-requests", "5", "--set", "at_once=8"),
+            "--set at_once, --most-requests would have no eff",
         ),
         (("--dry-run", "--price", "1"), "If your function queries one, add --remote"),
-        (("--remote", "--price", "1"), "--price is what --dry-run needs"),
+        (("--remote", "--price", "1"), "--price needs --dry-run"),
     ],
 )
 def test_limits_without_a_service_are_refused(
@@ -486,7 +394,7 @@ def test_a_file_is_no_remote_function_and_the_demo_has_its_own_detector(tmp_path
         (("--remote",), "no recognizer is a function"),
         (("--score", "0.3"), "need a --detector of your own"),
     ):
-        done = CLI.invoke(app, ["scenes", "demo", "--out", str(tmp_path), *words])
+        done = CLI.invoke(app, ["audit-scenes", "demo", "--out", str(tmp_path), *words])
         assert done.exit_code == 2, done.output
         assert said in " ".join(done.output.split())
 
@@ -514,7 +422,7 @@ def test_a_function_whose_boxes_are_elsewhere_is_refused_unless_unchecked(
 
 
 def test_the_help_names_every_form_and_layout_of_a_detector() -> None:
-    done = CLI.invoke(app, ["scenes", "--help"], env={"COLUMNS": "200"})
+    done = CLI.invoke(app, ["audit-scenes", "--help"], env={"COLUMNS": "200"})
     text = " ".join(re.sub(r"[│\s]+", " ", done.output).split())
     for form in FORMS:
         assert form in text, form

@@ -35,7 +35,9 @@ SMALLER = {
     r"fp\.repair\((.*)\)": r"fp.repair(\1, samples=2000, curve=False)",
     r"^fairprobe audit-images ": "fairprobe audit-images --faces 6 --iterations 2 ",
     r"(audit_images|images\.audit)\((.*)\)": r"\1(\2, faces=6, iterations=2, methods=['adf'])",
-    r"^fairprobe scenes ": "fairprobe scenes --inpainting ns --fewest 1 --repeats 1 ",
+    r"^fairprobe audit-scenes ": (
+        "fairprobe audit-scenes --set inpainting=ns --fewest 1 --repeats 1 "
+    ),
     r"audit_scenes\((.*)\)": r"audit_scenes(\1, inpainting='ns', fewest=1, repeats=1)",
 }
 

@@ -23,7 +23,7 @@ fairprobe repair runs/adult-gender --with retrain
 fairprobe show runs/adult-gender
 fairprobe audit-images faces.npz --sensitive gender
 fairprobe insidebias --model faces.onnx --groups faces
-fairprobe scenes photos --annotations coco.json --detector yolox.onnx
+fairprobe audit-scenes photos --annotations coco.json --detector yolox.onnx
 fairprobe datasets
 python -m papers
 python -m papers neuronfair-table4 --scale full --workers 2

@@ -101,7 +101,7 @@ def check_command(line: str) -> None:
         check_audit(given)
     elif name == "repair":
         any_repair_named(given["with_"])
-    elif name == "scenes":
+    elif name == "audit-scenes":
         assert given["variant"] in get_args(Variant), line
     elif name == "insidebias":
         assert given["over_maps"] in get_args(OverMaps), line
@@ -174,7 +174,7 @@ WRONG_COMMANDS = [
     "python -m papers neuronfair-table99",
     "python -m papers insidebias-mnist --set digits=x",
     "fairprobe repair run --with iffr",
-    "fairprobe scenes photos --annotations a.json --detector d.onnx --out run --variant papr",
+    "fairprobe audit-scenes photos --annotations a.json --detector d.onnx --out run --variant papr",
     "fairprobe insidebias --model a.py:b --groups faces --over-maps maximal",
     "fairprobe insidebias --model a.py:b --groups faces --tau 2",
     "fairprobe audits adult",

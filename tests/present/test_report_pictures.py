@@ -13,24 +13,17 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from fairprobe.documents import from_dict
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.scenes import Example, ScenesDocument
-from fairprobe.errors import StorageError
 from fairprobe.present import render
 from fairprobe.present.image_sentences import sentences, verdict
-from fairprobe.present.scene_comparisons import p_value, rate
-from fairprobe.present.scenes_page import render_scenes
-from fairprobe.present.shots import Shot, shots, source
+from fairprobe.present.shots import source
 from tests.present.test_report import EVIL, Page
 
 Document = dict[str, Any]
 
-ORACLES = ("gt", "exclusion", "inclusion")
 # Words of fixed lists, and pictures: all other texts may be anything.
 FIXED = {
     "oracle",
@@ -62,238 +55,6 @@ SRC = f"data:image/png;base64,{png()}"
 
 
 # -- documents -------------------------------------------------------------------------------------
-
-
-def class_row(
-    label: str,
-    errors: int,
-    objects: int,
-    *,
-    above: bool = False,
-    unfair: bool = False,
-    wide: float = 0.05,
-) -> Document:
-    share = errors / objects
-    return {
-        "label": label,
-        "images": None,
-        "errors": errors,
-        "objects": objects,
-        "scenes": 7,
-        "rate": share,
-        "low": share - wide,
-        "high": share + wide,
-        "excess": 0.0,
-        "matched": 0.0,
-        "p": 0.01,
-        "p_adjusted": 0.02,
-        "is_above": above,
-        "is_unfair": unfair,
-    }
-
-
-def result(operator: str, oracle: str, kind: str = "ood", detector: str = "Argus") -> Document:
-    rows = [
-        class_row("bicycle", 31, 100, above=True, unfair=kind == "ood"),
-        class_row("car", -3, 100),
-        class_row("bus", 7, 50, above=True),
-    ]
-    return {
-        "detector": detector,
-        "operator": operator,
-        "oracle": oracle,
-        "kind": kind,
-        "tests": 123,
-        "scenes": 7,
-        "classes": rows,
-        "left_out": ["dog"],
-        "mean": 0.14,
-        "violations": ["bicycle", "bus"],
-        "unfair": ["bicycle"],
-        "violation_rate": 2 / 3,
-        "error_inducing": 41,
-        "error_rate": 41 / 123,
-        "error_low": 0.21,
-        "error_high": 0.47,
-        "fewest": 10,
-        "is_primary": operator == "all",
-        "family": 12,
-        "flips": 1000,
-        "confidence": 0.95,
-    }
-
-
-def detection(label: str, box: list[float] | None, score: float = 0.5) -> Document:
-    return {"label": label, "score": score, "box": box}
-
-
-def telling() -> Document:
-    """A car is taken away; of two bicycles one is lost, and a sign appears."""
-    bicycles = [
-        detection("bicycle", [10, 100, 50, 200], 0.81),
-        detection("bicycle", [300, 100, 340, 200], 0.62),
-    ]
-    return {
-        "detector": "Argus",
-        "label": "bicycle",
-        "operator": "delete",
-        "mutated_label": "car",
-        "oracle": "exclusion",
-        "scene": "street 7",
-        "image": "pictures/7.png",
-        "sentence": "With every car taken away, one bicycle is lost.",
-        "original": {
-            "src": SRC,
-            "width": 480,
-            "height": 360,
-            "detections": [*bicycles, detection("car", [100, 100, 200, 200])],
-        },
-        "mutated": {
-            "src": SRC,
-            "width": 480,
-            "height": 360,
-            "places": [[100, 100, 200, 200]],
-            "detections": [
-                detection("bicycle", [11, 100, 51, 200], 0.8),
-                detection("sign", [400, 10, 420, 40], 0.4),
-            ],
-        },
-    }
-
-
-def ranked() -> Document:
-    both = {"first_mean": 0.311, "second_mean": 0.272, "first_images": 123, "second_images": 39}
-    return {"detector": "Argus", **both, "u": 2911.5, "p": 0.013, "superiority": 0.567}
-
-
-def total() -> Document:
-    counts = {
-        "name": "gt",
-        "classes": 3,
-        "violations": 2,
-        "unfair": 1,
-        "tests": 123,
-        "error_inducing": 41,
-    }
-    return {**counts, "violation_rate": 0.667, "error_rate": 0.333}
-
-
-def compared() -> Document:
-    return {
-        "accuracies": [],
-        "ood_vs_original": [ranked()],
-        "ood_vs_id": [{**ranked(), "p": 0.4}],
-        "ood_vs_control": [{**ranked(), "u": None, "p": None, "superiority": None}],
-        "usual": [
-            {
-                "detector": "Argus",
-                "oracle": "gt",
-                "unusual": total(),
-                "usual": total(),
-                "violation_gain": 0.0,
-                "error_gain": -23.0,
-            }
-        ],
-        "overlaps": [{"detector": "Argus", "gt": 3, "mt": 4, "both": 2, "covered": 0.6667}],
-        "originals": {
-            "originals": 4,
-            "mutants": 7,
-            "both": 3,
-            "only_mutants": 0.571,
-            "covered": 0.75,
-        },
-        "causes": [
-            {
-                "detector": "Argus",
-                "operator": "delete",
-                "oracle": "gt",
-                "label": "bus",
-                "rate": 0.14,
-                "control": 0.13,
-                "difference": 0.01,
-                "low": -0.02,
-                "high": None,
-                "cause": "in-painting",
-            }
-        ],
-        "rq5": [{"detector": "Argus", "pairs": 12, "real": 0.41, "generated": 0.523}],
-        "rq6": [{"detector": "Argus", "images": 41, "original": 0.0, "mutated": None}],
-        "times": [
-            {"operator": "insert", "images": 80, "seconds": 0.061},
-            {"operator": "total", "images": 0, "seconds": None},
-        ],
-        "quality": {
-            "pictures": 123,
-            "measures": [
-                {
-                    "name": "blur",
-                    "original": 0.341,
-                    "mutated": 0.352,
-                    "operators": {"insert": 0.36},
-                    "test": None,
-                }
-            ],
-            "messages": ["CLIP-IQA was left out."],
-        },
-        "realism": [
-            {
-                "operator": "delete",
-                "pictures": 40,
-                "passed": 29,
-                "share": 0.725,
-                "low": 0.561,
-                "high": 0.854,
-                "threshold": 0.41,
-                "real": 126,
-            }
-        ],
-    }
-
-
-def scenes() -> Document:
-    results = [result(operator, oracle) for operator in ("all", "delete") for oracle in ORACLES]
-    return {
-        "format": 3,
-        "kind": "scenes",
-        "created": "2026-11-16T11:30:00+00:00",
-        "title": "Streets of Bath",
-        "command": "fairprobe scenes streets --detector argus.onnx",
-        "partial": False,
-        "judged": True,
-        "verdict": "Argus fails bicycle more often than other classes.",
-        "details": ["By the plain rule 2 classes lie above the mean."],
-        "data": {"name": "Bath", "scenes": 39, "clusters": 3, "objects": {"car": 12}},
-        "detectors": [
-            {
-                "name": "Argus",
-                "identity": "argus.onnx 1f3a",
-                "remote": True,
-                "named": 12,
-                "agreement": None,
-            }
-        ],
-        "mutations": ["insert", "delete"],
-        "classes": ["car", "person"],
-        "seed": 11,
-        "repeats": 5,
-        "confidence": 0.95,
-        "least_objects": 10,
-        "settings": {"in-painting": "ns", "time-out": None, "fast": True, "steps": [1, 2]},
-        "versions": {"fairprobe": "0.1.0"},
-        "seconds": 431.2,
-        "results": (
-            results
-            + [result("delete", oracle, "control") for oracle in ORACLES]
-            + [result("insert", "gt", "id")]
-        ),
-        "comparisons": compared(),
-        "telling": [telling()],
-        "skipped": [
-            {"operator": "insert", "label": "truck", "reason": "no free ground", "count": 31}
-        ],
-        "failures": [{"detector": "Argus", "reason": "no answer within 10 s", "count": 2}],
-        "messages": ["a.png has no annotation."],
-    }
 
 
 def share(hits: int, samples: int) -> Document:
@@ -499,14 +260,6 @@ def images() -> Document:
     }
 
 
-def scenes_page(body: Document) -> str:
-    return render_scenes(from_dict(body, ScenesDocument))
-
-
-def shots_of(body: Document) -> tuple[Shot, Shot]:
-    return shots(from_dict(body, Example))
-
-
 def changed(make: Callable[[], Document], **parts: Any) -> Document:
     return {**make(), **parts}
 
@@ -516,7 +269,6 @@ def render_images(body: Document) -> str:
 
 
 RENDER: dict[Callable[[], Document], Callable[[Document], str]] = {
-    scenes: scenes_page,
     images: render_images,
 }
 KINDS = list(RENDER)
@@ -613,171 +365,6 @@ def test_texts_of_the_document_stay_texts(make: Callable[[], Document]) -> None:
 )
 def test_only_pictures_that_the_page_holds_are_shown(text: Any) -> None:
     assert source(text) == ""
-    body = scenes()
-    body["telling"][0]["original"]["src"] = text
-    body["results"] = []
-    if not isinstance(text, str):
-        with pytest.raises(StorageError, match=r"\$\.telling\[0\]\.original\.src"):
-            scenes_page(body)
-        return
-    page = Page(scenes_page(body))
-    assert page.tags.count("img") == 1
-    assert "holds no picture here" in page.text
-
-
-# -- scenes ----------------------------------------------------------------------------------------
-
-
-def test_the_scenes_page_tells_all_that_was_measured() -> None:
-    text = words(rendered(scenes))
-    for message in (
-        "Failed more than other classes, at Argus: bicycle",
-        "Above the mean, but perhaps by chance: bus",
-        "31.0 % 26.0 % to 36.0 %",  # rate and interval of the class
-        "−3.0 % −8.0 % to 2.0 %",
-        "mean of all classes: 14.0 %",
-        "33.3 % 21.0 % to 47.0 %",  # error rate
-        "Left out, since too rare: dog",
-        "0.311 123 0.272 39 2,911.5 0.013 56.7 % more errors on mutated than on original pictures",
-        "no difference shown",
-        "the control does half of it or more",
-        "66.7 % 66.7 % 33.3 % 33.3 % 0 % −23 %",
-        "12 41.0 % 52.3 % × 1.28",
-        "0.341 0.352 0.360",
-        "CLIP-IQA was left out.",
-        "deletion 40 29 72.5 % 56.1 % to 85.4 % 126",
-        "insertion 80 0.061 s",
-        "insertion truck 31 no free ground",
-        "Argus 2 no answer within 10 s",
-        "a.png has no annotation.",
-        "7 min 11 s",
-        "argus.onnx 1f3a, queried over the network",
-        "fairprobe scenes streets --detector argus.onnx",
-        "yes",
-    ):
-        assert message in text, message
-
-
-def test_lost_new_and_expected_detections_are_told_apart() -> None:
-    before, after = shots_of(telling())
-    assert [re.findall(r'class="box ([a-z ]+)"', one.overlay) for one in (before, after)] == [
-        ["mutated", "same", "lost"],
-        ["same", "new", "lost ghost"],
-    ]
-    assert "bicycle 0.62" in before.overlay
-    assert "bicycle: lost" in after.overlay
-    assert before.said.replace("\xa0", " ") == "Recognized: 2 × bicycle and 1 × car."
-    assert (
-        after.alt.replace("\xa0", " ")
-        == "Mutated picture of street 7. Recognized: 1 × bicycle and 1 × sign. Lost: 1 × bicycle."
-    )
-
-
-@pytest.mark.parametrize(("shift", "same"), [(0, True), (33, True), (34, False)])
-def test_boxes_are_the_same_object_if_half_of_their_union_is_shared(shift: int, same: bool) -> None:
-    """100 wide, moved by s: (100 − s) / (100 + s) is ½ at s = 33⅓."""
-    body = telling()
-    body["original"]["detections"] = [detection("bicycle", [0, 0, 100, 50])]
-    body["mutated"]["detections"] = [detection("bicycle", [shift, 0, 100 + shift, 50])]
-    assert ('class="box same"' in shots_of(body)[0].overlay) is same
-
-
-def test_a_recognizer_without_boxes_is_told_in_words_only() -> None:
-    body = telling()
-    body["original"]["detections"] = [detection("bicycle", None), detection("bicycle", None)]
-    body["mutated"]["detections"] = [detection("bicycle", None)]
-    before, after = shots_of(body)
-    assert "<rect" not in before.overlay + after.overlay
-    assert "Lost: 1\xa0×\xa0bicycle" in after.said
-
-
-edge = st.floats(-50, 600, allow_nan=False)
-
-
-@given(st.lists(st.tuples(edge, edge, edge, edge, st.text(min_size=1, max_size=9)), max_size=6))
-def test_words_stay_inside_the_picture(found: list[tuple[float, float, float, float, str]]) -> None:
-    body = telling()
-    body["original"]["detections"] = [
-        detection(label, [left, top, right, bottom]) for left, top, right, bottom, label in found
-    ]
-    body["mutated"]["detections"] = []
-    places = re.findall(
-        r'<g class="word lost"><rect x="([\d.-]+)" y="([\d.-]+)" width="([\d.]+)"'
-        r' height="([\d.]+)"',
-        shots_of(body)[0].overlay,
-    )
-    for x, y, wide, high in (map(float, place) for place in places):
-        assert x >= 0
-        assert y >= 0
-        assert x + wide <= 480.2
-        assert y + high <= 360.2
-
-
-def no_control() -> Document:
-    return changed(scenes, results=[one for one in scenes()["results"] if one["kind"] == "ood"])
-
-
-def nothing_unfair() -> Document:
-    body = scenes()
-    for one in body["results"]:
-        for row in one["classes"]:
-            row["is_unfair"] = False
-    return body
-
-
-def no_result() -> Document:
-    body = changed(
-        scenes,
-        results=[],
-        comparisons={},
-        telling=[],
-        skipped=[],
-        failures=[],
-        messages=[],
-        partial=True,
-        settings={},
-        classes=[],
-    )
-    del body["command"]
-    return body
-
-
-def one_mutation() -> Document:
-    return changed(scenes, results=[result("delete", "exclusion")], telling=[])
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (no_control, "There is no in-painting control here"),
-        (nothing_unfair, "No class was shown to fail more than the others"),
-        (nothing_unfair, "“bicycle” at Argus: above the mean, perhaps by chance"),
-        (no_result, "The audit was interrupted."),
-        (no_result, "There is no result"),
-        (one_mutation, "Lost objects, deletion"),
-    ],
-)
-def test_scenes_documents_with_less_in_them_are_shown_too(
-    make: Callable[[], Document], message: str
-) -> None:
-    page = Page(scenes_page(make()))
-    assert message in page.text
-    assert page.open == []
-
-
-def test_rates_may_be_negative_or_more_than_all() -> None:
-    assert [rate(value) for value in (0.31, -0.05, 1.634, -1e-12)] == [
-        "31.0\xa0%",
-        "−5.0\xa0%",
-        "163\xa0%",
-        "0\xa0%",
-    ]
-    assert [p_value(value) for value in (None, 1e-46, 0.0134, 0.48)] == [
-        "–",
-        "<\xa00.001",
-        "0.013",
-        "0.48",
-    ]
 
 
 # -- images ----------------------------------------------------------------------------------------

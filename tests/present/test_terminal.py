@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 
+from fairprobe.results import to_dict
 from tests.cli.test_cli import ask
 from tests.present.test_report_documents import document, repaired
-from tests.present.test_report_pictures import images, scenes
+from tests.present.test_report_pictures import images
+from tests.scene_runs import analysis, scenes_run
 from tests.toy_scenes import COLORS, toy_scenes
 
 Document = dict[str, Any]
@@ -25,7 +28,7 @@ KINDS: dict[str, Callable[[], Document]] = {
     "a table": document,
     "a repair": repaired,
     "images": images,
-    "scenes": scenes,
+    "scenes": lambda: to_dict(scenes_run()),
 }
 
 
@@ -41,7 +44,7 @@ def test_every_kind_of_run_is_shown_with_its_verdict_and_report(kind: str, tmp_p
     body = KINDS[kind]()
     answer = ask("show", written(tmp_path / "run", body))
     assert answer.code == 0, answer
-    assert " ".join(body["verdict"].split()[:3]) in answer.out
+    assert " ".join(body.get("verdict", "Failed more than").split()[:3]) in answer.out
     assert answer.out.rstrip().endswith(f"Report: {tmp_path / 'run' / 'report.html'}")
 
 
@@ -70,12 +73,13 @@ def test_images_are_shown_with_what_each_method_found_and_what_the_repair_did(
 
 
 def test_scenes_are_shown_with_what_was_left_out_and_names_as_they_are(tmp_path: Path) -> None:
-    body = scenes()
-    body["results"] = [one | {"detector": "[b]x[/i]"} for one in body["results"]]
-    answer = ask("show", written(tmp_path / "run", body))
+    odd = replace(scenes_run().detectors[0], name="[b]x[/i]")
+    run = scenes_run(
+        detectors=[odd], results=[analysis("all", "gt", detector=odd.name)], examples=[]
+    )
+    answer = ask("show", written(tmp_path / "run", to_dict(run)))
     assert answer.code == 0, answer
-    assert all(sentence in answer.out for sentence in (body["verdict"], *body["details"]))
-    assert answer.out.count("[b]x[/i]") == 1
+    assert "at [b]x[/i]: bicycle" in answer.out
     assert (
         answer.err
         == "a.png has no annotation.\n2 pictures without an answer: no answer within 10 s\n"
@@ -107,13 +111,13 @@ def test_a_run_on_scenes_is_shown_as_the_command_showed_it(
         "delete",
         "--classes",
         "car",
-        "--inpainting",
-        "ns",
+        "--set",
+        "inpainting=ns",
         "--fewest",
         "1",
     ]
     first = ask(
-        "scenes",
+        "audit-scenes",
         "pictures",
         "--annotations",
         "masks",

@@ -1,4 +1,4 @@
-"""The pictures that come with the package for `fairprobe scenes demo`."""
+"""The pictures that come with the package for `fairprobe audit-scenes demo`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from fairprobe.cli import app
-from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.runs.store import read_run
 from fairprobe.scenes import demo
+from fairprobe.scenes.audit import ScenesRun
 from fairprobe.scenes.demo import drawn_detector
 from fairprobe.scenes.detectors.base import count_labels
 from fairprobe.scenes.scene import Instance, Scenes
@@ -79,9 +79,9 @@ def test_the_packaged_files_take_less_than_a_megabyte() -> None:
 def test_the_demo_draws_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawn, "draw_scene", None)
     monkeypatch.setattr(drawn, "_drawn", None)  # which remembers scenes
-    words = ["--classes", "truck", "--mutations", "delete", "--inpainting", "telea", "--quiet"]
-    done = CliRunner().invoke(app, ["scenes", "demo", *words, "--out", str(tmp_path / "run")])
+    words = ["--classes", "truck", "--mutations", "delete", "--set", "inpainting=telea", "--quiet"]
+    done = CliRunner().invoke(app, ["audit-scenes", "demo", *words, "--out", str(tmp_path / "run")])
     assert done.exit_code == 3, done.output  # too few trucks to judge them
     document = read_run(tmp_path / "run")
-    assert isinstance(document, ScenesDocument)
+    assert isinstance(document, ScenesRun)
     assert (document.data.name, document.data.scenes) == ("Drawn streets", demo.COUNT)

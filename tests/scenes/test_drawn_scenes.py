@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from fairprobe.audits.scenes import audit_scenes
 from fairprobe.errors import DataError, SettingError
+from fairprobe.scenes.audit import audit_scenes
 from fairprobe.scenes.demo import LABELS, DrawnDetector, Network, drawn_detector
 from fairprobe.scenes.detectors.base import count_labels
 from fairprobe.scenes.perspective import perspective_of

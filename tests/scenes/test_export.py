@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fairprobe.audits.scenes import SceneAudit, audit_scenes
+from fairprobe.scenes.analysis import inducing_tests
+from fairprobe.scenes.audit import SceneAudit, audit_scenes
 from fairprobe.scenes.demo import drawn_detector
 from fairprobe.scenes.export import ANNOTATIONS, PICTURES, instances_after, write_coco
 from fairprobe.scenes.scene import Instance, Mutant, Scene
@@ -77,7 +78,9 @@ def test_each_picture_names_the_recognizers_that_it_makes_err(
         for made in audit.evidence.made.values()
     }
     expected = {
-        paths[test.image] for one in audit.analyses if one.kind == "ood" for test in one.inducing
+        paths[test.image]
+        for one in audit.run.unusual()
+        for test in inducing_tests(one, audit.tests)
     }
     assert {file for file, names in marked.items() if names == [name]} == expected
     assert {file for file, names in marked.items() if not names} == {*marked} - expected

@@ -19,9 +19,9 @@ import pytest
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from fairprobe.audits.scenes import audit_scenes
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.scenes import GivenScenes, Scene, open_scenes
+from fairprobe.scenes.audit import audit_scenes
 from fairprobe.scenes.detectors import open_detector
 from fairprobe.scenes.detectors.base import Detection
 from fairprobe.scenes.detectors.coco import IDS, NAMES
@@ -385,7 +385,7 @@ def test_classes_that_are_taken_for_coco_s_without_a_sign_are_reported(
             mutations=["delete"],
             classes=["bicycle"],
         )
-        said.append([one for one in audit.document.messages if "taken for COCO's" in one])
+        said.append([one for one in audit.document.messages if "assumed to be COCO's" in one])
     assert [len(one) for one in said] == [1, 0]
 
 

@@ -14,8 +14,8 @@ import torch
 from scipy import ndimage, stats
 from torch import Tensor, nn
 
-from fairprobe.documents import to_dict
 from fairprobe.errors import DataError, StorageError
+from fairprobe.results import to_dict
 from fairprobe.scenes.quality import (
     PROMPTS,
     MutantPair,

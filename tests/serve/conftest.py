@@ -13,12 +13,14 @@ from starlette.testclient import TestClient
 from fairprobe import datasets, networks
 from fairprobe.audits import audit
 from fairprobe.models import one_thread
+from fairprobe.results import to_dict
 from fairprobe.search import Budget
 from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
 from tests.helpers import leave_figures_empty
 from tests.present.test_report_documents import repaired
-from tests.present.test_report_pictures import images, scenes
+from tests.present.test_report_pictures import images
+from tests.scene_runs import scenes_run
 
 TOKEN = "a-token-for-tests"
 ADDRESS = "http://127.0.0.1:8742"
@@ -34,7 +36,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         network = networks.train(networks.lfcn(data.domain, classes=2), data)
         budget = Budget(seeds=20, local_iterations=20)
         audit(data, network, "gender", budget=budget, samples=500).save(runs / "credit")
-    for name, body in (("repaired", repaired()), ("faces", images()), ("below/street", scenes())):
+    for name, body in (
+        ("repaired", repaired()),
+        ("faces", images()),
+        ("below/street", to_dict(scenes_run())),
+    ):
         (runs / name).mkdir(parents=True)
         (runs / name / "audit.json").write_text(json.dumps(body), encoding="utf-8")
     return runs

@@ -20,17 +20,20 @@ from starlette.testclient import TestClient
 
 from fairprobe.documents import encode
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.scenes import DetectedObject, OriginalSize, SceneAnswers
 from fairprobe.present import render
 from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.report.formats import percent
+from fairprobe.results import to_dict
 from fairprobe.runs.store import read_run, read_table_run
+from fairprobe.scenes.detectors.base import Detection
+from fairprobe.scenes.examples import OriginalSize, SceneAnswers
 from fairprobe.serve.index import _line, chosen, line_of
 from fairprobe.serve.places import find, runs_below
 from tests.present.test_report import EVIL
 from tests.present.test_report import with_texts as with_table_texts
 from tests.present.test_report_documents import document
-from tests.present.test_report_pictures import images, scenes, with_texts
+from tests.present.test_report_pictures import images, with_texts
+from tests.scene_runs import scenes_run
 
 FIRST = re.compile(r'<th scope="row"><a href="/run/([^"]+)"')
 
@@ -160,8 +163,12 @@ def test_only_tables_have_cards(client: TestClient) -> None:
     assert client.get("/export/faces?file=card.md").status_code == 404
 
 
+def street() -> dict[str, Any]:
+    return to_dict(scenes_run())
+
+
 @pytest.mark.parametrize(
-    ("name", "make"), [("credit", document), ("faces", images), ("below/street", scenes)]
+    ("name", "make"), [("credit", document), ("faces", images), ("below/street", street)]
 )
 def test_texts_of_a_document_stay_texts_on_every_page(
     client: TestClient, runs: Path, name: str, make: Callable[[], dict[str, Any]]
@@ -403,8 +410,8 @@ def test_all_pairs_of_scenes_have_boxes_and_are_found_by_class_and_verdict(
     assert "damaged" in client.get("/pictures/below/street").text
 
 
-def _object(label: str, left: float) -> DetectedObject:
-    return DetectedObject(label=label, score=0.9, box=(left, 2.0, left + 4, 9.0))
+def _object(label: str, left: float) -> Detection:
+    return Detection(label=label, score=0.9, box=(left, 2.0, left + 4, 9.0))
 
 
 def test_the_page_of_an_unknown_kind_of_run_says_so(client: TestClient, runs: Path) -> None:

@@ -1,4 +1,4 @@
-"""The pictures that `fairprobe scenes demo` audits: streets drawn by fairprobe, as WebP files
+"""The pictures that `fairprobe audit-scenes demo` audits: streets drawn by fairprobe, as WebP files
 with COCO annotations.
 
     python -m tools.streets           # replaces those of the package

@@ -1,4 +1,4 @@
-"""Train the recognizer of drawn streets that `fairprobe scenes demo` tests.
+"""Train the recognizer of drawn streets that `fairprobe audit-scenes demo` tests.
 
 One core takes less than two minutes. Training has no randomness but the seed's: `train()` gives the
 packaged weights.

@@ -21,6 +21,7 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     audit,
     audit_images,
     audit_names,
+    audit_scenes,
     audit_text,
     card,
     certify,
@@ -31,7 +32,6 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     insidebias,
     listings,
     repair,
-    scenes,
     serve,
 )
 from fairprobe.cli.common import BAD_INPUT, INTERRUPTED, OK, Interrupts, app, say

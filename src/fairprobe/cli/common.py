@@ -44,6 +44,8 @@ class SafeConsole(Console):
 GONE = {
     "names": "audit-names",
     "repair-text": "your own training code, with audit-text before and after it",
+    "scenes": "audit-scenes; of its options, --clusters, --cluster-by, --inpainting, --any-angle,"
+    " --timeout, --per-second (rate) and --at-once are --set NAME=VALUE",
     "experiments": "python -m papers (in a clone of the repository)",
     "experiment": "python -m papers NAME (in a clone of the repository)",
     "survey": "python -m papers survey (in a clone of the repository)",
@@ -287,14 +289,12 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
     What went wrong goes to standard error.
     """
     from fairprobe.documents import ScoresDocument, TableDocument, encode
-    from fairprobe.documents.scenes import ScenesDocument
 
     if not isinstance(document, TableDocument | ScoresDocument):
         for message in document.messages:
             say(message)
-    if isinstance(document, ScenesDocument):
-        for failure in document.failures:
-            say(f"{failure.count} pictures without an answer: {failure.reason}")
+    for failure in getattr(document, "failures", ()):
+        say(f"{failure.count} pictures without an answer: {failure.reason}")
     if as_json:
         write_json(encode(document).decode())
     elif not quiet:

@@ -30,14 +30,12 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
     that extends it can replace its blocks: head, top, main, pairs, footer.
     """
     from fairprobe.documents.images import ImagesDocument
-    from fairprobe.documents.scenes import ScenesDocument
     from fairprobe.documents.scores import ScoresDocument
     from fairprobe.documents.table import TableDocument
     from fairprobe.documents.text import TextDocument
     from fairprobe.present import (
         images_page,
         page,
-        scenes_page,
         score_summary,
         text_page,
     )
@@ -47,8 +45,6 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
         return html.TEMPLATE, html.variables(section)
     if isinstance(document, ImagesDocument):
         return "images.html.j2", images_page.page(document)
-    if isinstance(document, ScenesDocument):
-        return "scenes.html.j2", scenes_page.page(document)
     if isinstance(document, TextDocument):
         return "text.html.j2", text_page.page(document)
     if isinstance(document, ScoresDocument):

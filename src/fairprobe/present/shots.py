@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from markupsafe import Markup, escape
 
-from fairprobe.documents.scenes import Corners, DetectedObject, Example, OriginalPicture
 from fairprobe.report.formats import SPACE, listed
+from fairprobe.scenes.detectors.base import Corners, Detection
+from fairprobe.scenes.examples import Example, OriginalPicture
 
 Kind = Literal["same", "lost", "new", "mutated"]
 
@@ -63,7 +64,7 @@ def shots_of(
 
 @dataclass(frozen=True)
 class _Drawn:
-    object: DetectedObject
+    object: Detection
     kind: Kind
     is_ghost: bool = False
 
@@ -91,8 +92,8 @@ class _Place:
 
 
 def _drawn(
-    here: Sequence[DetectedObject],
-    there: Sequence[DetectedObject],
+    here: Sequence[Detection],
+    there: Sequence[Detection],
     changed: Literal["lost", "new"],
     mutated: str,
 ) -> list[_Drawn]:

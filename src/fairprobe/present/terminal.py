@@ -13,15 +13,12 @@ from rich.text import Text
 
 from fairprobe.documents import ScoresDocument, TableDocument
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.text import TextDocument
 from fairprobe.present.image_tables import repair_table, searches_table
-from fairprobe.present.scenes_terminal import scenes_summary
 from fairprobe.present.score_summary import scores_summary
 from fairprobe.present.table_summary import table_summary
 from fairprobe.present.text_page import summary_tables
-from fairprobe.report.terminal import terminal
-from fairprobe.runs.kinds import RunDocument, report_of
+from fairprobe.runs.kinds import RunDocument
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Entry
@@ -31,11 +28,6 @@ def summary(document: RunDocument) -> RenderableType:
     """A run's document, for a terminal. Sentences are for the terminal to break: they must not be
     cropped.
     """
-    section = report_of(document)
-    if section is not None:
-        return terminal(section)
-    if isinstance(document, ScenesDocument):
-        return scenes_summary(document)
     if isinstance(document, ImagesDocument):
         return _of_images(document)
     if isinstance(document, TextDocument):

@@ -172,7 +172,7 @@ def read_run(folder: Path | str, *, what: str = "run") -> RunDocument:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StorageError(
             f"{folder} is not a run folder: it has no {AUDIT}. `fairprobe audit`, `repair`,"
-            " `audit-images`, `audit-text`, `audit-names` and `scenes` write run folders."
+            " `audit-images`, `audit-scenes`, `audit-text` and `audit-names` write run folders."
         ) from error
     except OSError as error:
         if isinstance(error, StorageError):

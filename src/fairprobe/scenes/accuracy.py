@@ -24,7 +24,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fairprobe.documents.scenes import ClassAccuracy
+from fairprobe.results import Count, Result, Share
 from fairprobe.scenes.cells import TINY
 from fairprobe.scenes.oracles import Test, reference
 
@@ -41,6 +41,39 @@ class Original:
     found: Counter[str]
     truth: Counter[str]
     """The annotation and what all recognizers found (`reference_counts`)."""
+
+
+class ClassAccuracy(Result, frozen=True, kw_only=True):
+    """Objects found of those that are there, in originals and in unusual pictures (figure 2).
+
+    `objects` of the class are in the unusual pictures in which it was not mutated.
+    """
+
+    detector: str
+    label: str
+    objects: Count
+    original: Share
+    mutated: Share
+
+
+class RealComparison(Result, frozen=True, kw_only=True):
+    """Accuracy on real pictures and on generated ones with the same objects (RQ5)."""
+
+    detector: str
+    pairs: Count
+    objects: Count
+    real: Share | None
+    generated: Share | None
+
+
+class UnmodifiedComparison(Result, frozen=True, kw_only=True):
+    """Accuracy on classes that were not mutated, in error-inducing pictures (RQ6)."""
+
+    detector: str
+    images: Count
+    objects: Count
+    original: Share | None
+    mutated: Share | None
 
 
 def original_accuracy(
@@ -107,17 +140,6 @@ def class_accuracies(
     ]
 
 
-@dataclass(frozen=True)
-class AccuracyPair:
-    """The accuracy of one recognizer on mutated pictures and on what they are compared with."""
-
-    detector: str
-    pairs: int
-    objects: int
-    mutated: float | None
-    other: float | None
-
-
 def expected_counts(
     annotation: Counter[str],
     labels: Collection[str],
@@ -136,7 +158,7 @@ def expected_counts(
 
 def against_real(
     tests: Iterable[Test], originals: Sequence[Original], labels: Collection[str], *, seed: int = 0
-) -> tuple[AccuracyPair, ...]:
+) -> list[RealComparison]:
     """Compare (RQ5) each unusual insertion with a random real picture with the same annotated
     objects of all `labels`. Insertions without such a picture are left out.
     """
@@ -166,12 +188,21 @@ def against_real(
         if real:
             other = real[int(rng.integers(len(real)))]
             _add(sums[test.detector], expected, test.found, other.found)
-    return _pairs(sums)
+    return [
+        RealComparison(
+            detector=detector,
+            pairs=counts["pairs"],
+            objects=counts["objects"],
+            real=part(counts["other"], counts["objects"]),
+            generated=part(counts["mutated"], counts["objects"]),
+        )
+        for detector, counts in sorted(sums.items())
+    ]
 
 
 def unmodified_accuracy(
     inducing: Iterable[Test], annotations: Mapping[str, Counter[str]]
-) -> tuple[AccuracyPair, ...]:
+) -> list[UnmodifiedComparison]:
     """Measure (RQ6) in error-inducing pictures the accuracy on the classes that were not mutated,
     and on the same classes in the originals.
     """
@@ -180,7 +211,16 @@ def unmodified_accuracy(
         expected = Counter(annotations[test.scene])
         del expected[test.label]
         _add(sums.setdefault(test.detector, Counter()), expected, test.found, test.original)
-    return _pairs(sums)
+    return [
+        UnmodifiedComparison(
+            detector=detector,
+            images=counts["pairs"],
+            objects=counts["objects"],
+            original=part(counts["other"], counts["objects"]),
+            mutated=part(counts["mutated"], counts["objects"]),
+        )
+        for detector, counts in sorted(sums.items())
+    ]
 
 
 def _add(
@@ -191,19 +231,6 @@ def _add(
         objects=expected.total(),
         mutated=(mutated & expected).total(),
         other=(other & expected).total(),
-    )
-
-
-def _pairs(sums: Mapping[str, Counter[str]]) -> tuple[AccuracyPair, ...]:
-    return tuple(
-        AccuracyPair(
-            name,
-            one["pairs"],
-            one["objects"],
-            part(one["mutated"], one["objects"]),
-            part(one["other"], one["objects"]),
-        )
-        for name, one in sorted(sums.items())
     )
 
 

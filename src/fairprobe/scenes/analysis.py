@@ -11,7 +11,7 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
     c faces a fairness error (eq. 5)     `ClassRate.is_above`, `Analysis.violations`: the plain
                                          rule, rate > mean of all rates
     violation rate                       `Analysis.violation_rate`
-    error-inducing inputs                `Analysis.inducing`: tests with an error above 0 in a class
+    error-inducing inputs                `inducing_tests`: tests with an error above 0 in a class
                                          of `violations`, each counted once
     fairness error rate                  `Analysis.error_rate`
 
@@ -48,91 +48,111 @@ from typing import Final
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask
-from fairprobe.documents.scenes import AnalysisDocument, ClassRate, Kind, Operator, Oracle, Total
 from fairprobe.errors import SettingError
+from fairprobe.results import CONFIDENCE, ROUNDING, Count, Result, Share, check_interval
 from fairprobe.scenes.cells import TINY, Cells, rates_of
 from fairprobe.scenes.intervals import Ratio, finite, rate_interval
-from fairprobe.scenes.oracles import ORACLES, Test
+from fairprobe.scenes.oracles import ORACLES, Operator, Oracle, Test
+from fairprobe.scenes.scene import Kind
 from fairprobe.statistics.exchange import Strata
 from fairprobe.statistics.max_t import FLIPS, max_t, step_down
-from fairprobe.statistics.rates import CONFIDENCE
 
 ALL: Final = "all"  # operators together
 PRIMARY: tuple[Oracle, ...] = ("gt", "exclusion")
 FEWEST = 10  # objects of a class
 FEWEST_FLIPS = 100
-SHOWN = 6  # tests of a class
+WORST = 6  # tests of a class
 AT_ONCE = 2_000_000  # random numbers in memory
 
 
-@dataclass(frozen=True)
-class Analysis:
-    """One recognizer, operator and oracle; classes with the highest rate come first."""
+class ClassRate(Result, frozen=True, kw_only=True):
+    """The errors of one class for each of its objects, and the evidence that it fails more often.
+
+    A rate may be negative (the mutation helped) or above 1; `low` and `high` are null where too few
+    scenes show the class. `excess` is its distance to the mean of all classes, `matched` to what is
+    expected of a class in equal situations. `p` is about `matched`; `p_adjusted` allows for all
+    classes of the analyses judged together, in primary ones of all detectors. The interval is that
+    of the rate: it may contain zero although the class fails more than its equals.
+    """
+
+    label: str
+    errors: int
+    objects: Count
+    scenes: Count
+    images: Count | None = None
+    """Pictures with an error in the class: Err_ImgDict of the paper's algorithm 2."""
+    rate: float
+    low: float | None
+    high: float | None
+    excess: float
+    matched: float
+    p: Share
+    p_adjusted: Share
+    is_above: bool
+    """By the paper's rule: above the mean."""
+    is_unfair: bool
+    """The evidence holds."""
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.rate, self.high)
+        if self.p_adjusted < self.p - ROUNDING:
+            raise ValueError(f"p {self.p} is above its adjusted value {self.p_adjusted}")
+
+    @property
+    def estimate(self) -> float:
+        """Return the rate, which reports show with its interval."""
+        return self.rate
+
+
+class Analysis(Result, frozen=True, kw_only=True):
+    """One recognizer, operator, oracle and kind of test; classes with the highest rate come first.
+
+    Primary analyses name classes, the others say how these fail. `family` is the number of
+    classes and analyses that `p_adjusted` allows for, `flips` the number of sign flips, and of
+    exchanges, behind it.
+    """
 
     detector: str
     operator: Operator
     oracle: Oracle
     kind: Kind
-    tests: int
-    scenes: int
+    tests: Count
+    scenes: Count
     classes: tuple[ClassRate, ...]
     left_out: tuple[str, ...]
     """Classes with too few objects."""
     mean: float
-    inducing: tuple[Test, ...]
-    error_low: float
-    error_high: float
-    examples: dict[str, tuple[Test, ...]]
-    """For each class that is above the mean or named, its tests with most errors, from many
-    scenes.
-    """
-    fewest: int
+    violations: tuple[str, ...]
+    unfair: tuple[str, ...]
+    violation_rate: Share
+    error_inducing: Count
+    error_rate: Share
+    error_low: Share
+    error_high: Share
+    fewest: Count
     is_primary: bool
-    family: int
-    """The classes of all analyses that p is adjusted for."""
-    flips: int
+    family: Count
+    flips: Count
+    confidence: Share
 
-    @property
-    def violations(self) -> tuple[str, ...]:
-        return tuple(row.label for row in self.classes if row.is_above)
+    def __post_init__(self) -> None:
+        if self.error_low > self.error_high:
+            raise ValueError(f"the interval {self.error_low} to {self.error_high} is reversed")
+        if self.error_inducing > self.tests:
+            raise ValueError(f"{self.error_inducing} of {self.tests} tests induce an error")
 
-    @property
-    def unfair(self) -> tuple[str, ...]:
-        return tuple(row.label for row in self.classes if row.is_unfair)
 
-    @property
-    def violation_rate(self) -> float:
-        return _ratio(len(self.violations), len(self.classes))
+class Total(Result, frozen=True, kw_only=True):
+    """Several analyses together: a row of the paper's tables 6 and 7."""
 
-    @property
-    def error_rate(self) -> float:
-        return _ratio(len(self.inducing), self.tests)
-
-    def document(self) -> AnalysisDocument:
-        """Return the analysis as a part of the run's document."""
-        return AnalysisDocument(
-            detector=self.detector,
-            operator=self.operator,
-            oracle=self.oracle,
-            kind=self.kind,
-            tests=self.tests,
-            scenes=self.scenes,
-            classes=list(self.classes),
-            left_out=list(self.left_out),
-            mean=self.mean,
-            violations=list(self.violations),
-            unfair=list(self.unfair),
-            violation_rate=self.violation_rate,
-            error_inducing=len(self.inducing),
-            error_rate=self.error_rate,
-            error_low=self.error_low,
-            error_high=self.error_high,
-            fewest=self.fewest,
-            is_primary=self.is_primary,
-            family=self.family,
-            flips=self.flips,
-            confidence=CONFIDENCE,
-        )
+    name: str
+    classes: Count
+    violations: Count
+    unfair: Count
+    tests: Count
+    error_inducing: Count
+    violation_rate: Share
+    error_rate: Share
 
 
 def analyze(
@@ -228,10 +248,8 @@ def totals(several: Iterable[Analysis], name: Callable[[Analysis], str]) -> tupl
     for key, row in rows.items():
         classes = sum(len(analysis.classes) for analysis in row)
         violations = sum(len(analysis.violations) for analysis in row)
-        tests, inducing = (
-            sum(analysis.tests for analysis in row),
-            sum(len(analysis.inducing) for analysis in row),
-        )
+        tests = sum(analysis.tests for analysis in row)
+        inducing = sum(analysis.error_inducing for analysis in row)
         found.append(
             Total(
                 name=key,
@@ -311,13 +329,14 @@ class _Measured:
             )
             for at, label in enumerate(cells.labels)
         ]
+        classes.sort(key=lambda row: (-row.rate, row.label))
+        violations = tuple(row.label for row in classes if row.is_above)
         is_error = np.asarray((cells.errors[:, is_above] > 0).any(axis=1), dtype=np.float64)
         hits = np.zeros((len(cells.scenes), 1))
         pictures = np.zeros_like(hits)
         np.add.at(hits, cells.scene, is_error[:, None])
         np.add.at(pictures, cells.scene, 1.0)
-        share = Ratio(hits, pictures, is_share=True)
-        error_low, error_high = share.interval
+        error_low, error_high = Ratio(hits, pictures, is_share=True).interval
         return Analysis(
             detector=first.detector if first else "",
             operator=first.operator if first else ALL,
@@ -325,20 +344,21 @@ class _Measured:
             kind=first.kind if first else "ood",
             tests=len(self.tests),
             scenes=len(cells.scenes),
-            classes=tuple(sorted(classes, key=lambda row: (-row.rate, row.label))),
+            classes=tuple(classes),
             left_out=self.left_out,
             mean=mean,
-            inducing=tuple(test for test, error in zip(self.tests, is_error, strict=True) if error),
+            violations=violations,
+            unfair=tuple(row.label for row in classes if row.is_unfair),
+            violation_rate=_ratio(len(violations), len(classes)),
+            error_inducing=int(is_error.sum()),
+            error_rate=_ratio(int(is_error.sum()), len(self.tests)),
             error_low=float(error_low[0]),
             error_high=float(error_high[0]),
-            examples={
-                cells.labels[at]: _worst(self.tests, cells.errors[:, at])
-                for at in np.flatnonzero(is_above | is_unfair)
-            },
             fewest=self.fewest,
             is_primary=bool(evidence["is_primary"]),
             family=evidence["family"],
             flips=evidence["flips"],
+            confidence=CONFIDENCE,
         )
 
 
@@ -416,16 +436,37 @@ def _exchange(
     )
 
 
-def _worst(tests: Sequence[Test], found: Ints) -> tuple[Test, ...]:
-    """Select the tests with most errors, the worst of every scene before any second one."""
+# -- the tests behind an analysis ------------------------------------------------------------------
+
+
+def inducing_tests(analysis: Analysis, tests: Iterable[Test]) -> list[Test]:
+    """Select the tests of an analysis with an error in a class above the mean."""
+    own = _tests_of(analysis, tests)
+    errors = Cells.of(own, analysis.oracle, analysis.violations).errors
+    return [own[at] for at in np.flatnonzero((errors > 0).any(axis=1))]
+
+
+def worst_tests(analysis: Analysis, label: str, tests: Iterable[Test]) -> list[Test]:
+    """Select the tests with most errors in a class, the worst of every scene before any second."""
+    own = _tests_of(analysis, tests)
+    errors = Cells.of(own, analysis.oracle, [label]).errors.sum(axis=1)
     wrong = sorted(
-        (int(-found[at]), test.scene, test.image, at)
-        for at, test in enumerate(tests)
-        if found[at] > 0
+        (int(-errors[at]), test.scene, test.image, at)
+        for at, test in enumerate(own)
+        if errors[at] > 0
     )
     of_scene: Counter[str] = Counter()
     ranked = []
-    for place, (_, scene, _, at) in enumerate(wrong):
-        ranked.append((of_scene[scene], place, at))
+    for rank, (_, scene, _, at) in enumerate(wrong):
+        ranked.append((of_scene[scene], rank, at))
         of_scene[scene] += 1
-    return tuple(tests[at] for _, _, at in sorted(ranked)[:SHOWN])
+    return [own[at] for _, _, at in sorted(ranked)[:WORST]]
+
+
+def _tests_of(analysis: Analysis, tests: Iterable[Test]) -> list[Test]:
+    return [
+        test
+        for test in tests
+        if (test.detector, test.kind) == (analysis.detector, analysis.kind)
+        and analysis.operator in (ALL, test.operator)
+    ]

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask
-from fairprobe.documents.scenes import Oracle
-from fairprobe.scenes.oracles import Test, error_counts
+from fairprobe.scenes.oracles import Oracle, Test, error_counts
 
 TINY = 1e-12  # equal rates must not differ by rounding
 

@@ -4,9 +4,9 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
 (section 4.1, 5).
 
     paper                                       here
-    RQ1, figure 3a: GT against MT               `Overlap`
-    RQ2, figure 3b: violations of the originals `Overlap`; of originals no class is too rare, as in
-                                                the paper
+    RQ1, figure 3a: GT against MT               `OracleOverlap`
+    RQ2, figure 3b: violations of the originals `OriginalsOverlap`; of originals no class is too
+                                                rare, as in the paper
     RQ2: Mann–Whitney U of picture error rates  `against_original`, `against_usual`
     RQ2, table 8: OOD against ID                `against_usual`
     RQ3, table 9: seconds by operator           `times`, of the unusual pictures, as in table 6
@@ -21,30 +21,19 @@ too small, and `RankTest.superiority`, the size of the effect, stands beside it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from msgspec import field
 
-from fairprobe.documents.scenes import (
-    Cause,
-    Comparisons,
-    ControlRate,
-    ImageQuality,
-    OperatorTime,
-    Oracle,
-    OracleOverlap,
-    OriginalsOverlap,
-    RankedComparison,
+from fairprobe.errors import SettingError
+from fairprobe.results import Amount, Count, RankTest, Result, Seconds, Share, check_interval
+from fairprobe.scenes.accuracy import (
+    ClassAccuracy,
+    Original,
     RealComparison,
     UnmodifiedComparison,
-    UsualComparison,
-)
-from fairprobe.errors import SettingError
-from fairprobe.results import RankTest
-from fairprobe.scenes.accuracy import (
-    Original,
     Violation,
     against_real,
     class_accuracies,
@@ -53,81 +42,177 @@ from fairprobe.scenes.accuracy import (
     part,
     unmodified_accuracy,
 )
-from fairprobe.scenes.analysis import ALL, Analysis, analyses, check_tests, totals
+from fairprobe.scenes.analysis import (
+    ALL,
+    Analysis,
+    Total,
+    analyses,
+    check_tests,
+    inducing_tests,
+    totals,
+)
 from fairprobe.scenes.cells import TINY, Cells
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.intervals import correlation, difference, finite, rate_interval
-from fairprobe.scenes.oracles import Test
+from fairprobe.scenes.oracles import Operator, Oracle, Test
+from fairprobe.scenes.quality import ImageQuality
+from fairprobe.scenes.realism_check import OperatorRealism
 from fairprobe.statistics.ranks import rank_test
 
 TRUTH: tuple[Oracle, ...] = ("gt",)
 METAMORPHIC: tuple[Oracle, ...] = ("inclusion", "exclusion")
 
 
+Cause: TypeAlias = Literal["mutation", "in-painting", "not distinguishable", "no errors"]
+
+
+class RankedComparison(Result, frozen=True, kw_only=True):
+    """Error rates of mutated pictures (first) and others (second) by Mann–Whitney's U test."""
+
+    detector: str
+    first_mean: Amount | None
+    second_mean: Amount | None
+    first_images: Count
+    second_images: Count
+    u: Amount | None
+    p: Share | None
+    superiority: Share | None
+
+
+class UsualComparison(Result, frozen=True, kw_only=True):
+    """Insertion beyond the distribution and within it (table 8); gains in percent of the latter."""
+
+    detector: str
+    oracle: Oracle
+    unusual: Total
+    usual: Total
+    violation_gain: float | None
+    error_gain: float | None
+
+
+class OracleOverlap(Result, frozen=True, kw_only=True):
+    """Violations by the ground truth and by the metamorphic oracle."""
+
+    detector: str
+    gt: Count
+    mt: Count
+    both: Count
+    covered: Share | None
+
+
+class OriginalsOverlap(Result, frozen=True, kw_only=True):
+    """Violations found on originals alone and by mutating them."""
+
+    originals: Count
+    mutants: Count
+    both: Count
+    only_mutants: Share | None
+    covered: Share | None
+
+
+class ControlRate(Result, frozen=True, kw_only=True):
+    """The rate of a class after the mutation and after in-painting alone, and their difference.
+
+    The cause is the mutation if the difference is above 0 beyond chance; the in-painting if not,
+    and in-painting alone makes half of the rate or more.
+    """
+
+    detector: str
+    operator: Operator
+    oracle: Oracle
+    label: str
+    rate: float
+    control: float
+    difference: float
+    low: float | None
+    high: float | None
+    cause: Cause
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.difference, self.high)
+
+
+class OperatorTime(Result, frozen=True, kw_only=True):
+    """Seconds for one picture (table 9)."""
+
+    operator: Literal["insert", "delete", "rotate", "total"]
+    images: Count
+    seconds: Seconds | None
+
+
+class Comparisons(Result, frozen=True, kw_only=True):
+    """The paper's comparisons and the controls; empty where nothing was tested."""
+
+    ood_vs_original: list[RankedComparison] = field(default_factory=list)
+    ood_vs_id: list[RankedComparison] = field(default_factory=list)
+    ood_vs_control: list[RankedComparison] = field(default_factory=list)
+    usual: list[UsualComparison] = field(default_factory=list)
+    overlaps: list[OracleOverlap] = field(default_factory=list)
+    originals: OriginalsOverlap | None = None
+    accuracies: list[ClassAccuracy] = field(default_factory=list)
+    causes: list[ControlRate] = field(default_factory=list)
+    rq5: list[RealComparison] = field(default_factory=list)
+    rq6: list[UnmodifiedComparison] = field(default_factory=list)
+    times: list[OperatorTime] = field(default_factory=list)
+    quality: ImageQuality | None = None
+    realism: list[OperatorRealism] = field(default_factory=list)
+
+
 def compare(
-    evidence: Evidence, found: Sequence[Analysis], quality: ImageQuality | None
+    evidence: Evidence,
+    results: Sequence[Analysis],
+    quality: ImageQuality,
+    realism: list[OperatorRealism],
 ) -> Comparisons:
     """Make all comparisons, recognizer by recognizer."""
     seed = evidence.settings.seed
     annotations, truth = evidence.annotations(), evidence.truth()
     originals = [
-        Original(name, detector, annotations[name], seen, truth[name])
+        Original(name, detector, annotations[name], counts, truth[name])
         for detector in evidence.originals
-        for name, seen in evidence.counts(detector).items()
+        for name, counts in evidence.counts(detector).items()
     ]
     names = [detector.name for detector in evidence.detectors]
     tests = {
         name: own for name in names if (own := [t for t in evidence.tests if t.detector == name])
     }
     usual = {name: against_usual(own, seed=seed) for name, own in tests.items()}
-    single = [analysis for analysis in found if analysis.kind == "ood" and analysis.operator != ALL]
+    single = [result for result in results if result.kind == "ood" and result.operator != ALL]
     inducing = {
         id(test): test
-        for analysis in single
-        if analysis.oracle == "gt"
-        for test in analysis.inducing
+        for result in single
+        if result.oracle == "gt"
+        for test in inducing_tests(result, evidence.tests)
     }
     plain = original_violations(original_accuracy(originals))  # no class is too rare
     mutants = violations(single, (*TRUTH, *METAMORPHIC))
-    both = Overlap.of(mutants, plain)
     return Comparisons(
         ood_vs_original=[_ranked(name, against_original(own)) for name, own in tests.items()],
         ood_vs_id=[_ranked(name, ranks) for name, (_, ranks) in usual.items() if ranks.second],
         ood_vs_control=[_ranked(name, against_inpainting(own)) for name, own in tests.items()],
         usual=[row for rows, _ in usual.values() for row in rows],
         overlaps=[
-            _overlap(name, [analysis for analysis in single if analysis.detector == name])
+            _overlap(name, [result for result in single if result.detector == name])
             for name in names
         ],
         originals=OriginalsOverlap(
             originals=len(plain),
             mutants=len(mutants),
-            both=len(both.both),
-            only_mutants=both.alone,
-            covered=both.covered,
+            both=len(mutants & plain),
+            only_mutants=share_alone(mutants, plain),
+            covered=share_covered(mutants, plain),
         ),
         accuracies=class_accuracies(originals, evidence.tests, fewest=evidence.settings.fewest),
         causes=list(_causes(evidence, single)),
-        rq5=[
-            RealComparison(
-                detector=pair.detector, pairs=pair.pairs, real=pair.other, generated=pair.mutated
-            )
-            for pair in against_real(
-                evidence.tests, originals, evidence.settings.labels("insert"), seed=seed
-            )
-        ],
-        rq6=[
-            UnmodifiedComparison(
-                detector=pair.detector, images=pair.pairs, original=pair.other, mutated=pair.mutated
-            )
-            for pair in unmodified_accuracy(inducing.values(), annotations)
-        ],
+        rq5=against_real(evidence.tests, originals, evidence.settings.labels("insert"), seed=seed),
+        rq6=unmodified_accuracy(inducing.values(), annotations),
         times=times(
             (made.task.operator, made.seconds)
             for made in evidence.made.values()
             if made.task.kind == "ood"
         ),
         quality=quality,
+        realism=realism,
     )
 
 
@@ -146,13 +231,12 @@ def _ranked(detector: str, ranks: RankTest) -> RankedComparison:
 
 def _overlap(detector: str, own: Sequence[Analysis]) -> OracleOverlap:
     truth, metamorphic = violations(own, TRUTH), violations(own, METAMORPHIC)
-    both = Overlap.of(metamorphic, truth)
     return OracleOverlap(
         detector=detector,
         gt=len(truth),
         mt=len(metamorphic),
-        both=len(both.both),
-        covered=both.covered,
+        both=len(metamorphic & truth),
+        covered=share_covered(metamorphic, truth),
     )
 
 
@@ -237,33 +321,14 @@ def gain(value: float, base: float) -> float | None:
 # -- violations ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Overlap:
-    """Violations that two ways of looking find.
+def share_covered(first: Set[Violation], second: Set[Violation]) -> float | None:
+    """Return the share of the second's violations that the first finds as well."""
+    return part(len(first & second), len(second))
 
-    MT (first) and GT: `covered` is how far MT replaces GT. Mutants (first) and originals: `alone`
-    is what only mutants show.
-    """
 
-    both: frozenset[Violation]
-    only_first: frozenset[Violation]
-    only_second: frozenset[Violation]
-
-    @classmethod
-    def of(cls, first: Collection[Violation], second: Collection[Violation]) -> Overlap:
-        a, b = frozenset(first), frozenset(second)
-        return cls(a & b, a - b, b - a)
-
-    @property
-    def covered(self) -> float | None:
-        """Return the share of the second's violations that the first finds as well."""
-        return part(len(self.both), len(self.both) + len(self.only_second))
-
-    @property
-    def alone(self) -> float | None:
-        """Return the share of all violations that only the first finds."""
-        every = len(self.both) + len(self.only_first) + len(self.only_second)
-        return part(len(self.only_first), every)
+def share_alone(first: Set[Violation], second: Set[Violation]) -> float | None:
+    """Return the share of all violations that only the first finds."""
+    return part(len(first - second), len(first | second))
 
 
 def violations(several: Iterable[Analysis], oracles: Collection[Oracle]) -> set[Violation]:

@@ -102,7 +102,7 @@ def grown_mask(
     """Return the largest area that may be in-painted: the objects, a margin and shadows at their
     feet.
     """
-    mask = _grown(_union(scene, instances), settings.margin_in(scene))
+    mask = _grown(scene.mask_of(instances), settings.margin_in(scene))
     for instance in instances:
         shadow = settings.shadows[0 if instance.label in VEHICLES else 1]
         down, aside = (round(shadow * size) for size in instance.mask.shape)
@@ -130,18 +130,11 @@ def without(
     settings: DeletionSettings = DEFAULTS,
 ) -> Picture:
     """Return the picture with these objects in-painted and all others unchanged."""
-    gone = _union(scene, removed)
-    others = _union(
-        scene,
-        [
-            instance
-            for instance in scene.instances
-            if not any(instance is other for other in removed)
-        ],
-    )
+    gone = scene.mask_of(removed)
+    others = scene.mask_of(scene.others(removed))
     kept = ndimage.maximum_filter(others, size=2 * SMOOTH_EDGE + 1) & ~gone
     # What stands in front of a removed object stays, too.
-    kept |= _union(scene, [pole for pole in uprights(scene) if settings.guided])
+    kept |= scene.mask_of([pole for pole in uprights(scene) if settings.guided])
     hole = grown_mask(scene, removed, settings)
     image = inpainter.fill(
         scene.image,
@@ -163,7 +156,7 @@ def _kinds(scene: Scene, hole: Mask) -> npt.NDArray[np.uint8] | None:
     pixel, where pixels of the same row are near. None if the background is not annotated.
     """
     is_known = (scene.stuff > 0) & ~scene.stuff_mask(UPRIGHT) & ~hole
-    is_known &= ~_union(scene, scene.instances)
+    is_known &= ~scene.mask_of(scene.instances)
     if is_known.mean() < LEAST_KNOWN:
         return None
     nearest = ndimage.distance_transform_edt(
@@ -191,7 +184,7 @@ def control(
         reason = "Nothing was in-painted, so there is nothing to compare with."
         return Skipped(scene.name, "control", label, reason)
     # Some annotations count signs as background, though a recognizer may know them.
-    things = _union(scene, scene.instances) | scene.stuff_mask(UPRIGHT) | scene.unlabelled()
+    things = scene.mask_of(scene.instances) | scene.stuff_mask(UPRIGHT) | scene.unlabelled()
     taken, margin = things.copy(), settings.margin_in(scene)
     painted, places = np.zeros_like(taken), []
     for shape in sorted(shapes, key=lambda shape: int(shape.mask.sum()), reverse=True):
@@ -245,14 +238,6 @@ def free_places(taken: Mask, mask: Mask) -> Ints:
         taken.astype(np.float32), mask[::-1, ::-1].astype(np.float32), mode="valid"
     )
     return np.argwhere(under < 0.5)
-
-
-def _union(scene: Scene, instances: Sequence[Instance]) -> Mask:
-    union = np.zeros(scene.size, dtype=bool)
-    for instance in instances:
-        left, top, right, bottom = instance.box
-        union[top:bottom, left:right] |= instance.mask
-    return union
 
 
 def _grown(mask: Mask, margin: int) -> Mask:

@@ -1,4 +1,4 @@
-"""What was seen of recognizers and scenes: the evidence from which an audit's document is made."""
+"""Evidence on recognizers: scenes, pictures, answers and tests, from which the results are made."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from fairprobe.documents.scenes import LayoutAgreement
 from fairprobe.scenes.cutouts import Cutouts
 from fairprobe.scenes.detectors.base import Detection, Detector, count_labels, renamed_counts
+from fairprobe.scenes.detectors.self_test import LayoutAgreement
 from fairprobe.scenes.mutants import MadePicture
 from fairprobe.scenes.oracles import Test, reference_counts
 from fairprobe.scenes.plan import SceneFacts, Settings, Task, Usual
@@ -22,7 +22,7 @@ Seen: TypeAlias = dict[str, tuple[Detection, ...]]  # by scene or by picture
 
 @dataclass
 class Evidence:
-    """Everything that was seen, from which the document is made."""
+    """Scenes, plans, pictures and answers so far."""
 
     scenes: Scenes
     detectors: tuple[Detector, ...]
@@ -46,7 +46,6 @@ class Evidence:
     messages: list[str] = field(default_factory=list)
     cap: RequestCap = field(default_factory=RequestCap)
     """On all requests to remote recognizers together."""
-    partial: bool = False
     temporary: Scratch | None = None  # holds the folder if it is a temporary one
 
     def counts(self, detector: str) -> dict[str, Counter[str]]:

@@ -9,56 +9,93 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import msgspec
 from PIL import Image
 
-from fairprobe.documents.scenes import (
-    ANSWERS,
-    Corners,
-    DetectedObject,
-    Example,
-    MutatedPicture,
-    Oracle,
-    OriginalPicture,
-    OriginalSize,
-    SceneAnswers,
-)
 from fairprobe.errors import FairprobeError
-from fairprobe.scenes.analysis import ALL, Analysis
-from fairprobe.scenes.detectors.base import Detection
+from fairprobe.results import Count, Result
+from fairprobe.scenes.analysis import ALL, Analysis, worst_tests
+from fairprobe.scenes.detectors.base import Corners, Detection
 from fairprobe.scenes.evidence import Evidence, Seen
-from fairprobe.scenes.mutants import read_mutant
-from fairprobe.scenes.oracles import Test
-from fairprobe.scenes.scene import Picture
+from fairprobe.scenes.mutants import MadePicture, read_mutant
+from fairprobe.scenes.oracles import Oracle, Test
+from fairprobe.scenes.scene import Mutation, Picture
 from fairprobe.storage import replacing
 
 WIDEST = 480  # pixels in the report
 QUALITY = 82
 OF_A_CLASS = 2
 CLASSES = 4  # of a recognizer
-DONE = {
-    "insert": "more of class {mutated} in the picture",
-    "delete": "every {mutated} taken away",
-    "rotate": "one {mutated} turned",
-}
+PAIRS, ANSWERS = "pairs.zip", "answers.json"  # in a run; in that file, `SceneAnswers`
+Pixels: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
 
 
-def find_examples(evidence: Evidence, found: Sequence[Analysis]) -> list[Example]:
+class OriginalPicture(Result, frozen=True, kw_only=True):
+    """A picture as a data URL, and what was recognized in it."""
+
+    src: str
+    width: Pixels
+    height: Pixels
+    detections: list[Detection]
+
+
+class MutatedPicture(OriginalPicture, frozen=True, kw_only=True):
+    """The picture after the mutation, and where it was mutated."""
+
+    places: list[Corners]
+
+
+class Example(Result, frozen=True, kw_only=True):
+    """A test with many errors in one class: original and mutant. Objects of the class: `known` in
+    the original, `recognized` there, and `recognized_now`.
+    """
+
+    detector: str
+    label: str
+    operator: Mutation
+    mutated_label: str
+    oracle: Oracle
+    scene: str
+    image: str
+    known: Count
+    recognized: Count
+    recognized_now: Count
+    original: OriginalPicture
+    mutated: MutatedPicture
+
+
+class OriginalSize(Result, frozen=True, kw_only=True):
+    """A small copy of an original in `pairs.zip`, and the size of the original itself."""
+
+    picture: str
+    width: Pixels
+    height: Pixels
+
+
+class SceneAnswers(Result, frozen=True, kw_only=True):
+    """What recognizers saw in all pictures of a run, in pixels of these: by recognizer, and there
+    by scene or by the mutant's path below the run.
+    """
+
+    sizes: dict[str, OriginalSize]
+    originals: dict[str, dict[str, list[Detection]]]
+    mutants: dict[str, dict[str, list[Detection]]]
+
+
+def find_examples(evidence: Evidence, results: Sequence[Analysis]) -> list[Example]:
     """Select tests of classes that are shown to fail more; without any, of those farthest above the
     mean.
     """
+    pictures = evidence.pictures()
     return [
-        _example(evidence, test, label, oracle)
+        _example(evidence, pictures[test.image], test, label, analysis.oracle)
         for detector in evidence.detectors
-        for label, oracle, tests in _classes(
-            [
-                analysis
-                for analysis in found
-                if analysis.detector == detector.name and analysis.kind == "ood"
-            ]
+        for label, analysis in _classes(
+            [result for result in results if result.detector == detector.name]
         )
-        for test in tests[:OF_A_CLASS]
+        for test in worst_tests(analysis, label, evidence.tests)[:OF_A_CLASS]
     ]
 
 
@@ -78,29 +115,31 @@ def small_jpeg(image: Picture) -> bytes:
     return file.getvalue()
 
 
-def _classes(own: Sequence[Analysis]) -> Iterator[tuple[str, Oracle, Sequence[Test]]]:
-    several = any(analysis.operator == ALL for analysis in own)
+def _classes(results: Sequence[Analysis]) -> Iterator[tuple[str, Analysis]]:
+    """Choose classes of one recognizer, each with the analysis in which it is farthest above."""
+    unusual = [analysis for analysis in results if analysis.kind == "ood"]
+    several = any(analysis.operator == ALL for analysis in unusual)
     rows = [
         (row, analysis)
-        for analysis in own
+        for analysis in unusual
         for row in analysis.classes
-        if (row.is_above or row.is_unfair)
-        and analysis.examples.get(row.label)
-        and (row.is_unfair or analysis.operator == ALL or not several)
+        if row.images
+        and (row.is_unfair or (row.is_above and (analysis.operator == ALL or not several)))
     ]
     rows.sort(key=lambda pair: (not pair[0].is_unfair, -pair[0].excess))
-    seen: set[str] = set()
-    for row, one in rows:
-        if row.label not in seen and len(seen) < CLASSES:
-            seen.add(row.label)
-            yield row.label, one.oracle, one.examples[row.label]
+    chosen: dict[str, Analysis] = {}
+    for row, analysis in rows:
+        chosen.setdefault(row.label, analysis)
+    yield from list(chosen.items())[:CLASSES]
 
 
-def _example(evidence: Evidence, test: Test, label: str, oracle: Oracle) -> Example:
-    made = evidence.pictures()[test.image]
+def _example(
+    evidence: Evidence, made: MadePicture, test: Test, label: str, oracle: Oracle
+) -> Example:
     original, mutated = evidence.scenes.read(test.scene).image, read_mutant(made.path)
     scale = min(1.0, WIDEST / original.shape[1])
-    done = DONE[made.task.operator].format(mutated=test.label)
+    height, width = (round(side * scale) for side in original.shape[:2])
+    seen = evidence.originals[test.detector][test.scene]
     return Example(
         detector=test.detector,
         label=label,
@@ -109,39 +148,32 @@ def _example(evidence: Evidence, test: Test, label: str, oracle: Oracle) -> Exam
         oracle=oracle,
         scene=test.scene,
         image=test.image,
-        sentence=(
-            f"With {done}, {test.detector} recognizes {test.found[label]} of class {label}; before,"
-            f" it recognized {test.original[label]}, and {test.truth[label]} are known to be there."
-        ),
+        known=test.truth[label],
+        recognized=test.original[label],
+        recognized_now=test.found[label],
         original=OriginalPicture(
-            src=data_url(original),
-            width=round(original.shape[1] * scale),
-            height=round(original.shape[0] * scale),
-            detections=objects(evidence.originals[test.detector][test.scene], scale),
+            src=data_url(original), width=width, height=height, detections=_scaled(seen, scale)
         ),
         mutated=MutatedPicture(
             src=data_url(mutated),
-            width=round(mutated.shape[1] * scale),
-            height=round(mutated.shape[0] * scale),
-            detections=objects(evidence.answers[test.detector][test.image], scale),
-            places=[_scaled(box, scale) for box in made.places],
+            width=width,
+            height=height,
+            detections=_scaled(evidence.answers[test.detector][test.image], scale),
+            places=[_corners(box, scale) for box in made.places],
         ),
     )
 
 
-def objects(detections: Sequence[Detection], scale: float = 1.0) -> list[DetectedObject]:
-    """Convert detections to results, with boxes in a picture of another size."""
+def _scaled(detections: Sequence[Detection], scale: float) -> list[Detection]:
     return [
-        DetectedObject(
-            label=detection.label,
-            score=detection.score,
-            box=None if detection.box is None else _scaled(detection.box, scale),
-        )
+        detection
+        if detection.box is None
+        else Detection(detection.label, detection.score, _corners(detection.box, scale))
         for detection in detections
     ]
 
 
-def _scaled(box: Corners, scale: float) -> Corners:
+def _corners(box: Corners, scale: float) -> Corners:
     left, top, right, bottom = (round(side * scale, 1) for side in box)
     return left, top, right, bottom
 
@@ -168,8 +200,10 @@ def write_pairs(path: Path, evidence: Evidence) -> None:
         file.writestr(ANSWERS, msgspec.json.encode(answers), zipfile.ZIP_DEFLATED)
 
 
-def _every(seen: Mapping[str, Seen], shown: set[str]) -> dict[str, dict[str, list[DetectedObject]]]:
+def _every(seen: Mapping[str, Seen], shown: set[str]) -> dict[str, dict[str, list[Detection]]]:
     return {
-        detector: {name: objects(found) for name, found in answers.items() if name in shown}
+        detector: {
+            name: _scaled(detections, 1.0) for name, detections in answers.items() if name in shown
+        }
         for detector, answers in seen.items()
     }

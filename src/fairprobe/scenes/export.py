@@ -32,15 +32,12 @@ LEAST_PIXELS = 25  # of an object: what is left of it is no object
 
 def instances_after(scene: Scene, mutant: Mutant) -> tuple[Instance, ...]:
     """List the objects of a mutated picture."""
-    covered = np.zeros(scene.size, dtype=bool)
-    for instance in mutant.added:
-        covered |= instance.whole(scene.size)
+    covered = scene.mask_of(mutant.added)
     left = []
-    for instance in scene.instances:
-        if not any(instance is other for other in mutant.removed):
-            mask = instance.whole(scene.size) & ~covered
-            if mask.any() and mask.sum() >= min(LEAST_PIXELS, instance.mask.sum()):
-                left.append(Instance.of(instance.label, mask))
+    for instance in scene.others(mutant.removed):
+        mask = instance.whole(scene.size) & ~covered
+        if mask.any() and mask.sum() >= min(LEAST_PIXELS, instance.mask.sum()):
+            left.append(Instance.of(instance.label, mask))
     new = (
         Instance.of(instance.label, instance.whole(scene.size))
         for instance in mutant.added

@@ -152,13 +152,7 @@ def is_isolated(scene: Scene, instance: Instance) -> bool:
     pole, a sign or something unlabelled that is nearer. A coarse mask holds a part of what it
     adjoins.
     """
-    left, top, right, bottom = instance.box
-    around = (
-        max(0, left - NEXT_TO),
-        max(0, top - NEXT_TO),
-        min(scene.size[1], right + NEXT_TO),
-        min(scene.size[0], bottom + NEXT_TO),
-    )
+    around = _around(scene, instance)
     own = mask_within(instance, around)
     outline = ndimage.maximum_filter(own, size=2 * NEXT_TO + 1) & ~own
     others = np.zeros_like(own)
@@ -181,13 +175,7 @@ def touches_border(instance: Instance, size: tuple[int, int]) -> bool:
 
 def is_obstructed(scene: Scene, instance: Instance) -> bool:
     """Return True if a nearer object stands in front of it."""
-    left, top, right, bottom = instance.box
-    around = (
-        max(0, left - NEXT_TO),
-        max(0, top - NEXT_TO),
-        min(scene.size[1], right + NEXT_TO),
-        min(scene.size[0], bottom + NEXT_TO),
-    )
+    around = _around(scene, instance)
     near: Mask | None = None
     for other in scene.instances:
         if other is instance or other.foot <= instance.foot or not overlaps(other.box, around):
@@ -197,6 +185,13 @@ def is_obstructed(scene: Scene, instance: Instance) -> bool:
         if (near & mask_within(other, around)).any():
             return True
     return False
+
+
+def _around(scene: Scene, instance: Instance) -> Box:
+    """Return the box in which other objects adjoin this one."""
+    left, top, right, bottom = instance.box
+    left, top = max(0, left - NEXT_TO), max(0, top - NEXT_TO)
+    return left, top, min(scene.size[1], right + NEXT_TO), min(scene.size[0], bottom + NEXT_TO)
 
 
 def uprights(scene: Scene) -> tuple[Instance, ...]:

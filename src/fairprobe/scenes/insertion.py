@@ -220,12 +220,9 @@ def control(
         box = (left, top, left + width, top + height)
         placed.append(_Placed(cutout, shown, box, shown.cover >= SOLID))
     depths = with_uprights(scene) if settings.behind_uprights else scene
-    others = tuple(
-        instance for instance in depths.instances if not any(instance is other for other in own)
-    )
     # Its light is that of its place already.
     plain = replace(settings, matches_light=False)
-    image, _ = _painted(scene, replace(depths, instances=others), placed, plain)
+    image, _ = _painted(scene, replace(depths, instances=depths.others(own)), placed, plain)
     places = tuple(item.box for item in placed)
     return Mutant(scene.name, "control", label, image, len(own), places)
 

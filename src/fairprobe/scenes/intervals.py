@@ -25,8 +25,8 @@ import numpy as np
 from scipy import stats
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.documents.scenes import Oracle
 from fairprobe.scenes.cells import Cells, rates_of
+from fairprobe.scenes.oracles import Oracle
 from fairprobe.statistics.rates import CONFIDENCE
 
 

@@ -26,12 +26,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask
-from fairprobe.documents.scenes import Kind, Operator, Oracle
+from fairprobe.scenes.scene import Kind
+
+Operator: TypeAlias = Literal["insert", "delete", "rotate", "all"]
+Oracle: TypeAlias = Literal["gt", "inclusion", "exclusion"]
 
 ORACLES: tuple[Oracle, ...] = ("gt", "inclusion", "exclusion")
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
-from fairprobe.documents.scenes import Kind, Mutation
 from fairprobe.errors import SettingError, suggest
 from fairprobe.scenes.distribution import (
     CLUSTERS,
@@ -33,7 +33,7 @@ from fairprobe.scenes.distribution import (
 )
 from fairprobe.scenes.geometry import orientation
 from fairprobe.scenes.labels import common
-from fairprobe.scenes.scene import Scene
+from fairprobe.scenes.scene import Kind, Mutation, Scene
 
 MUTATIONS: tuple[Mutation, ...] = ("insert", "delete", "rotate")
 Variant: TypeAlias = Literal["default", "paper"]
@@ -51,6 +51,16 @@ SIMPLE = re.compile(r"[a-z0-9]{1,40}( [a-z0-9]{1,40}){0,3}")  # labels that can 
 SEEDS = range(2**32)  # those that k-means accepts
 LONGEST_WAIT = 86_400  # seconds, a day
 MOST_AT_ONCE = 64
+# Settings that are rarely changed, and their types.
+RARE: dict[str, type] = {
+    "clusters": int,
+    "cluster_by": list,
+    "inpainting": str,
+    "any_angle": bool,
+    "timeout": float,
+    "rate": float,
+    "at_once": int,
+}
 
 
 @dataclass(frozen=True)
@@ -111,8 +121,8 @@ class Settings:
         *,
         mutations: Sequence[str],
         classes: Sequence[str] | None,
-        cluster_by: Sequence[str] | None,
-        clip: Path | str | None,
+        cluster_by: Sequence[str] | None = None,
+        clip: Path | str | None = None,
         **others: Any,
     ) -> Settings:
         """Make settings from user input: names in any spelling, duplicates, or none."""
@@ -127,6 +137,26 @@ class Settings:
     def labels(self, operator: Mutation) -> tuple[str, ...]:
         """Return the classes that this operator mutates."""
         return self.classes or (INSERTED if operator == "insert" else MUTATED)
+
+
+def read_settings(texts: Sequence[str]) -> dict[str, Any]:
+    """Read settings that are rarely changed, such as "clusters=4", by name."""
+    values: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = (part.strip() for part in text.partition("="))
+        if not (name and sign and value):
+            raise SettingError(f"A setting is NAME=VALUE, such as clusters=4; got '{text}'.")
+        if name not in RARE:
+            raise SettingError(f"Unknown setting '{name}'.{suggest(name, RARE)}")
+        if name == "cluster_by":
+            values[name] = [part.strip() for part in value.split(",")]
+            continue
+        try:
+            values[name] = msgspec.convert(value, RARE[name], strict=False)
+        except msgspec.ValidationError:
+            wanted = {int: "a whole number", float: "a number", bool: "true or false"}[RARE[name]]
+            raise SettingError(f"The setting {name} takes {wanted}; got '{value}'.") from None
+    return values
 
 
 def check_pace(timeout: float | None, rate: float | None, at_once: int = 1) -> None:

@@ -22,16 +22,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 
-from fairprobe.documents.scenes import ImageQuality, Mutation, QualityMeasure
 from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError
 from fairprobe.models import one_thread
+from fairprobe.results import Count, RankTest, Result
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.mutants import MadePicture, read_mutant
 from fairprobe.scenes.plan import random_for
 from fairprobe.scenes.pretrained import import_transformers, loading
-from fairprobe.scenes.scene import Picture
+from fairprobe.scenes.scene import Mutation, Picture
 from fairprobe.statistics.ranks import rank_test
 
 SAMPLE = 30  # pictures of an operator whose quality is measured
@@ -39,6 +40,24 @@ SMALLEST = 7  # pixels a side: the window of structural similarity
 CLIP_FILES = ("RN50.pt", "clipiqa_tokens.pt")  # piq stores them in ~/.cache/clip
 PROMPTS = ("Realistic photo", "Unrealistic photo")  # of the paper
 Score: TypeAlias = Callable[[Picture], float]
+
+
+class QualityMeasure(Result, frozen=True, kw_only=True):
+    """A measure of image quality: means over originals and mutants, and whether the two differ."""
+
+    name: str
+    original: float | None
+    mutated: float
+    operators: dict[Mutation, float]
+    test: RankTest | None
+
+
+class ImageQuality(Result, frozen=True, kw_only=True):
+    """All measures that could be taken, and what was left out."""
+
+    pictures: Count = 0
+    measures: list[QualityMeasure] = msgspec.field(default_factory=list)
+    messages: list[str] = msgspec.field(default_factory=list)
 
 
 class MutantPair(NamedTuple):

@@ -371,8 +371,8 @@ def _rarities(things: Sequence[Thing | None], known: Mask) -> Floats:
 
 
 def _rarity(values: Floats, known: Mask) -> Floats:
-    """−log of the share of known values that are as large, the value itself counted among them; 0
-    if that is a quarter or more, so that an average value is as usual as one that is less.
+    """Return −log of the share of known values that are as large, the value itself counted among
+    them; 0 if that is a quarter or more, so that an average value is as usual as one that is less.
     """
     ordered = np.sort(values[known])
     as_large = len(ordered) - np.searchsorted(ordered, values, side="left")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import ndimage
 
-from fairprobe.documents.scenes import Mutation, OperatorRealism
 from fairprobe.errors import FairprobeError
+from fairprobe.results import Count, Result, Share, check_interval
 from fairprobe.scenes.cutouts import trimmed
 from fairprobe.scenes.deletion import BESIDE, DEFAULTS, free_places, grown_mask
 from fairprobe.scenes.evidence import Evidence
@@ -28,12 +28,34 @@ from fairprobe.scenes.realism import (
     scores,
     threshold_of,
 )
-from fairprobe.scenes.scene import Instance, Picture, Scene
+from fairprobe.scenes.scene import Instance, Mutation, Picture, Scene
 
 MOST_SCENES = 200  # from which real patches are taken
 MOST_PATCHES = 6  # of each scene
 FEWEST = 20  # mutants, and real patches, below which nothing is judged
 SMALLEST = 0.05  # of the picture's height: smaller objects are not compared
+
+
+class OperatorRealism(Result, frozen=True, kw_only=True):
+    """The realism check of one mutation: mutants that look no less real than 90 % of real patches.
+
+    `threshold` is the score that they must reach, and `real` the number of real patches by which it
+    was chosen; no patch is scored by a classifier that saw its scene or its object.
+    """
+
+    operator: Mutation
+    pictures: Count
+    passed: Count
+    share: Share
+    low: Share
+    high: Share
+    threshold: Share
+    real: Count
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.share, self.high)
+        if self.passed > self.pictures:
+            raise ValueError(f"{self.passed} of {self.pictures} mutants pass")
 
 
 @dataclass
@@ -170,9 +192,7 @@ def plain_shapes(scene: Scene, labels: set[str]) -> Iterator[Instance]:
     deleted object. Areas that a deletion would paint (shadows) and unlabelled areas, which may be
     objects, are excluded.
     """
-    taken = scene.stuff_mask(UPRIGHT) | scene.unlabelled()
-    for instance in scene.instances:
-        taken |= instance.whole(scene.size)
+    taken = scene.stuff_mask(UPRIGHT) | scene.unlabelled() | scene.mask_of(scene.instances)
     taken = ndimage.maximum_filter(taken, size=2 * AROUND + 1)
     taken |= grown_mask(scene, scene.instances)
     margin = DEFAULTS.margin_in(scene)

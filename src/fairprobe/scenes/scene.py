@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -23,7 +23,9 @@ from fairprobe.scenes.labels import common
 Picture: TypeAlias = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 Box: TypeAlias = tuple[int, int, int, int]  # left, top, right, bottom; the last two are outside
 MOST_UNLABELLED = 0.5  # of a picture whose background counts as annotated
-Operator: TypeAlias = Literal["insert", "delete", "rotate", "control"]
+Mutation: TypeAlias = Literal["insert", "delete", "rotate"]
+Operation: TypeAlias = Literal["insert", "delete", "rotate", "control"]
+Kind: TypeAlias = Literal["ood", "id", "control"]  # of a mutated picture
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,11 @@ class Scene:
     def of(self, label: str) -> tuple[Instance, ...]:
         return tuple(instance for instance in self.instances if instance.label == label)
 
+    def others(self, instances: Iterable[Instance]) -> tuple[Instance, ...]:
+        """Return all objects but these."""
+        left_out = {id(instance) for instance in instances}
+        return tuple(instance for instance in self.instances if id(instance) not in left_out)
+
     def stuff_mask(self, kinds: frozenset[str]) -> Mask:
         """Mask the pixels annotated with one of these kinds of stuff."""
         found: Mask = np.isin(
@@ -92,24 +99,25 @@ class Scene:
         )
         return found
 
+    def mask_of(self, instances: Iterable[Instance]) -> Mask:
+        """Mask these objects."""
+        union = np.zeros(self.size, dtype=bool)
+        for instance in instances:
+            left, top, right, bottom = instance.box
+            union[top:bottom, left:right] |= instance.mask
+        return union
+
     def unlabelled(self) -> Mask:
         """Mask the pixels without annotation, which may be objects.
 
-        Nowhere if less than half of the picture is named, as where only objects are annotated.
+        None if less than half of the picture is annotated, as if only objects are.
         """
-        found: Mask = self.stuff == 0
-        for instance in self.instances:
-            left, top, right, bottom = instance.box
-            found[top:bottom, left:right] &= ~instance.mask
-        return found if found.mean() < MOST_UNLABELLED else np.zeros_like(found)
+        bare: Mask = (self.stuff == 0) & ~self.mask_of(self.instances)
+        return bare if bare.mean() < MOST_UNLABELLED else np.zeros_like(bare)
 
     def ground(self, kinds: frozenset[str]) -> Mask:
         """Mask the ground of these kinds that no object hides."""
-        found = self.stuff_mask(kinds)
-        for instance in self.instances:
-            left, top, right, bottom = instance.box
-            found[top:bottom, left:right] &= ~instance.mask
-        return found
+        return self.stuff_mask(kinds) & ~self.mask_of(self.instances)
 
 
 class Scenes(ABC):
@@ -140,6 +148,11 @@ class Scenes(ABC):
         better.
         """
         return frozenset(instance.label for instance in self.read(name).instances)
+
+    def count_as(self, wider: Mapping[str, str]) -> None:
+        """Also count these classes as others, in any spelling: {"van": "car"}."""
+        more = {common(name): common(other) for name, other in wider.items()}
+        self.counted_as = {**self.counted_as, **more}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -207,7 +220,7 @@ class Mutant:
     """
 
     scene: str
-    operator: Operator
+    operator: Operation
     label: str
     image: Picture
     objects: int
@@ -226,6 +239,6 @@ class Skipped:
     """A mutation that was not possible or not plausible. The reason is a sentence."""
 
     scene: str
-    operator: Operator
+    operator: Operation
     label: str
     reason: str

@@ -23,8 +23,8 @@ from PIL import Image
 
 from fairprobe.documents import file_in, read_bytes
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.scenes import ANSWERS, PAIRS, OriginalSize, SceneAnswers
 from fairprobe.errors import DAMAGED, StorageError
+from fairprobe.scenes.examples import ANSWERS, PAIRS, OriginalSize, SceneAnswers
 from fairprobe.storage import check_unpacked
 
 FOUND, TESTS = "findings.npz", "tests.csv"

@@ -10,7 +10,6 @@ from typing import Any, Literal, TypeAlias
 
 from fairprobe.documents import RateDocument, TableDocument
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.documents.text import TextDocument
 from fairprobe.errors import StorageError
 from fairprobe.present import (
@@ -122,19 +121,6 @@ def _(document: ImagesDocument, place: Place) -> Line:
 
 def _of_faces(rate: RateDocument) -> Cell:
     return Cell(percent(rate.estimate), f"of faces, {interval(rate)}")
-
-
-@_line.register
-def _(document: ScenesDocument, place: Place) -> Line:
-    unfair = {(one.detector, label) for one in document.results for label in one.unfair}
-    return Line(
-        place,
-        "scenes",
-        document.title,
-        document.created,
-        document.verdict,
-        "found" if unfair else "none",
-    )
 
 
 @_line.register

@@ -19,7 +19,6 @@ from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
 from fairprobe.documents import ModelOrigin, TableDocument, file_in
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.scenes import SceneAnswers, ScenesDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.findings import Findings
 from fairprobe.models import FORMATS, Model, TorchModel, load_model
@@ -29,6 +28,8 @@ from fairprobe.present import report
 from fairprobe.runs.kinds import RunDocument
 from fairprobe.runs.reopen import data_of, model_of, outline_of
 from fairprobe.runs.store import FINDINGS, read_run
+from fairprobe.scenes.audit import ScenesRun
+from fairprobe.scenes.examples import SceneAnswers
 from fairprobe.serve.albums import (
     ImageAlbum,
     SceneTest,
@@ -209,7 +210,7 @@ class OpenRun:
     @once
     def scene_tests(self) -> list[SceneTest]:
         """All tests of an audit of scenes."""
-        is_scene = isinstance(self.document, ScenesDocument)
+        is_scene = isinstance(self.document, ScenesRun)
         return scene_tests(self.place.folder) if is_scene else []
 
     @once

@@ -1,4 +1,4 @@
-"""Data of `fairprobe scenes demo`: drawn streets with COCO annotations, and a small recognizer.
+"""Data of `fairprobe audit-scenes demo`: drawn streets with COCO annotations and a recognizer.
 
 Both were made once, by `tools/streets`.
 The recognizer is a one-stage network that finds the middles of objects (one map for each class, an

@@ -5,22 +5,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from fairprobe.errors import ModelError, SettingError
+from fairprobe.results import Result, Share
 from fairprobe.scenes.scene import Picture
 
+Corners: TypeAlias = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
 
-@dataclass(frozen=True)
-class Detection:
+
+class Detection(Result, frozen=True):
     """One recognized object.
 
     `box` is left, top, right, bottom in pixels; None for recognizers that only name what they see.
     """
 
     label: str
-    score: float
-    box: tuple[float, float, float, float] | None = None
+    score: Share
+    box: Corners | None = None
 
 
 class Detector(ABC):

@@ -19,12 +19,12 @@ expects and .14 with some class names in another order.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
-from fairprobe.documents.scenes import LayoutAgreement
 from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.results import Count, Result, Share
 from fairprobe.scenes.detectors.base import Detection, Detector, renamed
 from fairprobe.scenes.detectors.boxes import overlaps
 from fairprobe.scenes.detectors.onnx import OnnxDetector
@@ -40,6 +40,30 @@ TIMES = 2.0
 MANY = 0.25  # of the annotated objects, in boxes of other classes: these are mixed up
 SURPLUS = 3  # times as many objects as annotated ones: the threshold is too low
 UNCHECKED = "--unchecked uses it all the same."
+
+
+class LayoutAgreement(Result, frozen=True, kw_only=True):
+    """How well the boxes of a recognizer agree with annotated pictures: of a file, read in one
+    layout (`title`), or of any other, where both are empty.
+
+    `score` is an F1 score in which a match counts by its overlap; `by_chance` is the same with the
+    annotations of other pictures.
+    """
+
+    layout: str
+    title: str
+    pictures: Count
+    annotated: Count
+    recognized: Count
+    matched: Count
+    score: Share
+    by_chance: Share
+    matched_boxes: Count
+    """Matches of any class."""
+
+    def __post_init__(self) -> None:
+        if self.matched > min(self.annotated, self.recognized):
+            raise ValueError(f"{self.matched} matches of {self.annotated} annotated objects")
 
 
 def is_good(found: LayoutAgreement) -> bool:
@@ -154,7 +178,7 @@ def doubt(detector: Detector, found: LayoutAgreement) -> str | None:
 
 def advice(found: LayoutAgreement) -> str:
     """Suggest what may be wrong with a layout."""
-    if (found.matched_boxes or 0) > max(2 * found.matched, MANY * found.annotated):
+    if found.matched_boxes > max(2 * found.matched, MANY * found.annotated):
         return (
             f"Its boxes fit {found.matched_boxes} annotated objects, but its classes do not: check"
             " the order of its class names (--detector-classes; of a function, its attribute"

@@ -15,10 +15,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from fairprobe.documents.images import ImagePair, ImagesDocument
-from fairprobe.documents.scenes import Example, OriginalPicture, ScenesDocument
 from fairprobe.errors import SettingError
 from fairprobe.present.shots import PICTURE, Shot, shots, shots_of
 from fairprobe.report.formats import listed, percent
+from fairprobe.scenes.audit import ScenesRun
+from fairprobe.scenes.examples import Example, OriginalPicture
+from fairprobe.scenes.facing import example_sentence
 from fairprobe.serve.albums import (
     VERDICTS,
     FoundPair,
@@ -94,7 +96,7 @@ def show(request: Request) -> Response:
         "verdict": verdict,
         "page": page,
         "pages": pages,
-        "is_scene": isinstance(run.document, ScenesDocument),
+        "is_scene": isinstance(run.document, ScenesRun),
         "has_answers": run.scene_answers is not None,
         "is_partial": not run.scene_tests and run.album is None,
     }
@@ -111,7 +113,7 @@ def _entries(run: OpenRun) -> list[Entry]:
             return [_found(run, document, pair) for pair in run.album.pairs]
         every = [_of_images(run, document, *each) for each in enumerate(document.pairs)]
         return [Entry((each.group,), each.verdict, partial(_same, each)) for each in every]
-    if isinstance(document, ScenesDocument):
+    if isinstance(document, ScenesRun):
         tests = [_tested(run, *each) for each in enumerate(run.scene_tests)]
         tests.sort(key=lambda each: VERDICTS.index(each.verdict))
         if run.scene_answers is not None:
@@ -174,7 +176,7 @@ def _sides(run: OpenRun, number: int, test: SceneTest) -> tuple[Shot, Shot]:
     boxes here, and originals only among the report's examples.
     """
     document, answers = run.document, run.scene_answers
-    assert isinstance(document, ScenesDocument)
+    assert isinstance(document, ScenesRun)
     width, height = scene_size(run.place.folder, test)
     source = address("picture", run.name, test=number)
     if answers is not None:
@@ -265,7 +267,7 @@ def _of_scenes(run: OpenRun, number: int, example: Example) -> Facing:
         f"{example.label}, {example.operator} {example.mutated_label}",
         example.label,
         f"{example.operator} {example.mutated_label}",
-        example.sentence,
+        example_sentence(example),
         sides[0],
         sides[1],
         [("Recognizer", example.detector), ("Scene", example.scene)],
@@ -313,7 +315,7 @@ def _source(document: Any, number: int, side: str) -> tuple[str, str]:
     """The type and the base64 text of a picture."""
     if isinstance(document, ImagesDocument):
         return "png", SIDES[side](document.pairs[number])
-    if isinstance(document, ScenesDocument):
+    if isinstance(document, ScenesRun):
         example = document.examples[number]
         source = {"original": example.original, "with": example.mutated}[side].src
         if PICTURE.fullmatch(source):

@@ -12,9 +12,9 @@ from starlette.responses import HTMLResponse, Response
 
 from fairprobe.documents import TableDocument, encode
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.scenes import ScenesDocument
 from fairprobe.present import fill_template
 from fairprobe.present.markdown import audit_table, model_card
+from fairprobe.scenes.audit import ScenesRun
 from fairprobe.serve.desk import answer, desk_of, fill, run_of
 from fairprobe.serve.opened import OpenRun
 
@@ -48,7 +48,7 @@ def _variables(run: OpenRun) -> dict[str, Any]:
 def links(run: OpenRun) -> dict[str, Any]:
     """What the pages of a run link to."""
     is_table = isinstance(run.document, TableDocument)
-    has_pictures = isinstance(run.document, ImagesDocument | ScenesDocument)
+    has_pictures = isinstance(run.document, ImagesDocument | ScenesRun)
     return {
         "run": run,
         "is_table": is_table,

@@ -12,13 +12,13 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-from fairprobe.audits.scene_forecast import Forecast, forecast
-from fairprobe.audits.scenes import audit_scenes
 from fairprobe.cli import app
 from fairprobe.errors import ModelError
 from fairprobe.runs.stages import Stages
 from fairprobe.scenes import Detection, Detector
+from fairprobe.scenes.audit import audit_scenes
 from fairprobe.scenes.detectors.function import FunctionDetector
+from fairprobe.scenes.forecast import Forecast, forecast
 from fairprobe.scenes.plan import Settings
 from fairprobe.scenes.scene import Picture
 from tests.toy_scenes import fair, toy_scenes
@@ -111,9 +111,9 @@ def test_a_forecast_refuses_what_the_audit_would() -> None:
 def test_a_dry_run_says_what_a_run_takes_and_makes_nothing(function: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     words = ["--dry-run", "--detector", f"{__name__}:{function}", "--out", f"{out}"]
-    words += ["--mutations", "delete", "--inpainting", "ns", "--limit", "2"]
+    words += ["--mutations", "delete", "--set", "inpainting=ns", "--limit", "2"]
     words += ["--price", "2"] if function == "paid" else []
-    done = CliRunner().invoke(app, ["scenes", "demo", *words])
+    done = CliRunner().invoke(app, ["audit-scenes", "demo", *words])
     assert done.exit_code == 0, done.output
     assert f"{function}: at most" in done.output
     assert ("At 2 a request they cost about" in done.output) is (function == "paid")

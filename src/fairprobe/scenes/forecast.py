@@ -17,16 +17,16 @@ from time import monotonic, process_time
 
 import numpy as np
 
-from fairprobe.audits.scene_evidence import (
+from fairprobe.errors import FairprobeError
+from fairprobe.report.formats import seconds
+from fairprobe.runs.stages import Stages
+from fairprobe.scenes.collect import (
     SETTLING,
     plan_pictures,
     read_scenes,
     studio_of,
     use_given_cutouts,
 )
-from fairprobe.errors import FairprobeError
-from fairprobe.report.formats import seconds
-from fairprobe.runs.stages import Stages
 from fairprobe.scenes.detectors.base import Detector, renamed
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import check_answers, sample_of, settle
@@ -70,7 +70,7 @@ class Trial:
 
     @property
     def expected_seconds(self) -> float:
-        """For a mutation of which it is not known whether it is possible."""
+        """Return the expected seconds of a planned mutation, possible or not."""
         return self.possible * self.seconds
 
 
@@ -97,7 +97,7 @@ class Forecast:
     most_requests: int | None = None
 
     def cost(self, price: float) -> tuple[float, float]:
-        """What remote recognizers are expected to cost, and at most, without retries."""
+        """Return the expected and the highest cost of remote recognizers, without retries."""
         counts = (
             sum(kind[name] for name in self.remote) for kind in (self.expected, self.requests)
         )
@@ -108,7 +108,7 @@ class Forecast:
         return price * about, price * most
 
     def sentences(self, price: float | None) -> list[str]:
-        """What a run takes, for people."""
+        """Describe what a run takes."""
         painted = ", ".join(f"{number:,} {name}" for name, number in sorted(self.mutants.items()))
         found = [
             f"{self.scenes:,} scenes; at most {painted or 'no'} pictures are painted, which takes"
@@ -149,8 +149,12 @@ def forecast(
         use_given_cutouts(evidence, cutouts)
     read_scenes(evidence, stages)
     with stages.stage(SETTLING):
-        local = {one.name: _time(one, evidence) for one in detectors if not one.is_remote}
-    seen = {one.name: evidence.annotated() for one in detectors}
+        local = {
+            detector.name: _time(detector, evidence)
+            for detector in detectors
+            if not detector.is_remote
+        }
+    seen = {detector.name: evidence.annotated() for detector in detectors}
     tasks = plan_pictures(evidence, seen, cuts_out=cutouts is None)
     tried = _try_tasks(evidence, tasks, stages)
     with stages.stage(CHECKING):
@@ -173,7 +177,7 @@ def forecast(
         mutants=dict(mutants),
         requests={name: count + sum(map(_pictures, plan)) for name, plan in plans.items()},
         expected=expected,
-        remote=tuple(one.name for one in detectors if one.is_remote),
+        remote=tuple(detector.name for detector in detectors if detector.is_remote),
         seconds={name: number * local.get(name, pace) for name, number in expected.items()},
         painting=sum(tried[task.operator].expected_seconds for task in tasks) / settings.workers,
         checking=checking,
@@ -211,24 +215,25 @@ def _try_tasks(evidence: Evidence, tasks: Sequence[Task], stages: Stages) -> dic
             for place in dict.fromkeys((task.scene, task.label) for task in possible):
                 several = [task for task in own if (task.scene, task.label) == place]
                 outcomes = list(make_mutants(studio, several))
-                made += [one for one in outcomes if isinstance(one, MadePicture)]
-                painted = sum(one.task.kind != "control" for one in made)
+                made += [outcome for outcome in outcomes if isinstance(outcome, MadePicture)]
+                painted = sum(picture.task.kind != "control" for picture in made)
                 is_slow = painted >= FEWEST and monotonic() - start > ENOUGH
                 if painted >= MOST or is_slow:
                     break
             each = (process_time() - used) / painted if painted else 0.0
-            unusual = tuple(one for one in made if one.task.kind == "ood")
+            unusual = tuple(picture for picture in made if picture.task.kind == "ood")
             found[operator] = Trial(len(possible) / tried, each, unusual)
     return found
 
 
 def _checking(evidence: Evidence, tasks: Sequence[Task], tried: Mapping[str, Trial]) -> float:
-    """Seconds that the measures of quality and the realism check will take. Both look at samples of
-    a known size, so that the trial shows the time of one, and the plan how many there are.
+    """Estimate the seconds that the measures of quality and the realism check will take. Both look
+    at samples of a known size, so that the trial shows the time of one, and the plan how many there
+    are.
     """
     unusual = Counter[str](task.operator for task in tasks if task.kind == "ood")
     counts = {name: round(trial.possible * unusual[name]) for name, trial in tried.items()}
-    made = [one for trial in tried.values() for one in trial.made]
+    made = [picture for trial in tried.values() for picture in trial.made]
     if not made:
         return 0.0
     found = _measuring(evidence, made, sum(min(SAMPLE, count) for count in counts.values()))
@@ -242,7 +247,7 @@ def _checking(evidence: Evidence, tasks: Sequence[Task], tried: Mapping[str, Tri
     found += (process_time() - start) / len(real) * used
     for name, trial in tried.items():
         untouched = [look for pair in real for look in pair[name == "delete"].looks]
-        looks = [one.look for one in trial.made if one.look is not None]
+        looks = [picture.look for picture in trial.made if picture.look is not None]
         of_real = round(len(untouched) / len(real) * used)
         of_mutants = round(len(looks) / max(1, len(trial.made)) * counts[name])
         if min(of_real, of_mutants) >= FEWEST_JUDGED and len(names) >= BLOCKS:
@@ -257,11 +262,15 @@ def _checking(evidence: Evidence, tasks: Sequence[Task], tried: Mapping[str, Tri
 
 
 def _measuring(evidence: Evidence, made: Sequence[MadePicture], count: int) -> float:
-    """Seconds for the quality of so many pictures: what is loaded first, and then each."""
+    """Estimate the seconds to measure this many pictures: loading, and then each one."""
     pairs = []
-    for one in made[:: max(1, len(made) // MEASURED)][:MEASURED]:
-        original = evidence.scenes.read(one.task.scene).image
-        pairs.append(MutantPair(one.task.scene, one.task.operator, original, read_mutant(one.path)))
+    for picture in made[:: max(1, len(made) // MEASURED)][:MEASURED]:
+        original = evidence.scenes.read(picture.task.scene).image
+        pairs.append(
+            MutantPair(
+                picture.task.scene, picture.task.operator, original, read_mutant(picture.path)
+            )
+        )
     start = process_time()
     try:
         clip = evidence.settings.clip
@@ -277,8 +286,8 @@ def _measuring(evidence: Evidence, made: Sequence[MadePicture], count: int) -> f
 
 
 def _many(looks: Sequence[Look], count: int, names: Sequence[str], *, moved: bool) -> Patches:
-    """So many patches, spread over the scenes: those of the trial again and again, each a little
-    different. `moved`: their objects come from other scenes.
+    """Repeat the patches of the trial to this number, over all scenes, each a little different.
+    `moved`: their objects come from other scenes.
     """
     rng = np.random.default_rng(0)
     noise = rng.normal(0, NOISE, (count, len(looks[0].fit)))
@@ -293,8 +302,8 @@ def _many(looks: Sequence[Look], count: int, names: Sequence[str], *, moved: boo
 
 
 def _time(detector: Detector, evidence: Evidence) -> float:
-    """Seconds that a local recognizer takes for an answer; one that the audit would refuse is. The
-    first answer, for which something may be loaded, does not count.
+    """Measure the seconds per answer of a local recognizer; reject one that the audit would reject.
+    The first answer, for which something may be loaded, does not count.
     """
     scenes = evidence.scenes
     settle(detector, scenes)
@@ -308,6 +317,6 @@ def _time(detector: Detector, evidence: Evidence) -> float:
         if len(answers) >= FEWEST and enough:
             break
     if len(answers) == len(sample) and not isinstance(detector, OnnxDetector):
-        counted = [renamed(one, scenes.counted_as) for one in answers]
+        counted = [renamed(answer, scenes.counted_as) for answer in answers]
         check_answers(detector, counted, sample, scenes.counted_as)
     return (monotonic() - start) / len(answers)

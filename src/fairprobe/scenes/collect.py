@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fairprobe.documents.scenes import LayoutAgreement
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
 from fairprobe.runs.stages import Stages
 from fairprobe.scenes.cutouts import (
@@ -28,7 +27,13 @@ from fairprobe.scenes.deletion import knows_background
 from fairprobe.scenes.detectors import FORMS
 from fairprobe.scenes.detectors.base import Detection, Detector, count_labels, renamed
 from fairprobe.scenes.detectors.onnx import OnnxDetector
-from fairprobe.scenes.detectors.self_test import check_answers, doubt, sample_of, settle
+from fairprobe.scenes.detectors.self_test import (
+    LayoutAgreement,
+    check_answers,
+    doubt,
+    sample_of,
+    settle,
+)
 from fairprobe.scenes.evidence import Evidence, Seen
 from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.mutants import (
@@ -63,16 +68,17 @@ def collect(
 ) -> Evidence:
     """Query, mutate and query again. After the originals were answered, an interrupt keeps all."""
     inpainter(settings.inpainting)  # reports a mistake before the work begins
-    agreements = _settle(detectors, scenes, stages)
+    if not detectors:
+        raise SettingError(f"There is no recognizer to test. Name one or more: {', '.join(FORMS)}.")
     evidence = Evidence(
         scenes,
-        _with_unique_names(detectors),
+        tuple(detectors),
         settings,
         folder,
         messages=list(scenes.messages),
         cap=RequestCap(settings.most_requests),
     )
-    _report_agreements(evidence, agreements)
+    _settle(evidence, stages)
     if cutouts is not None:
         use_given_cutouts(evidence, cutouts)
     read_scenes(evidence, stages)
@@ -82,8 +88,6 @@ def collect(
         _make(evidence, stages, cuts_out=cutouts is None)
         _query_mutants(evidence, stages)
     if stages.stopped is not None:
-        evidence.partial = True
-        evidence.messages += [stages.stopped]
         evidence.messages += [
             f"{detector.name} will be queried for all pictures again: answers of a function are"
             " only stored if it has an 'identity'."
@@ -94,49 +98,57 @@ def collect(
     return evidence
 
 
-def _settle(
-    detectors: Sequence[Detector], scenes: Scenes, stages: Stages
-) -> list[LayoutAgreement | None]:
-    """Compare every possible layout of a file with the annotation; a file that fits none ends the
-    audit before any picture is made.
+def _settle(evidence: Evidence, stages: Stages) -> None:
+    """Compare every possible layout of a file with the annotation, which ends the audit if none
+    fits; and tell recognizers apart by name and identity.
     """
+    detectors, numbers = evidence.detectors, Counter[str]()
+    by_identity: dict[str, str] = {}
     with stages.stage(SETTLING) as step:
-        found = []
-        for at, detector in enumerate(detectors, start=1):
-            found.append(settle(detector, scenes))
-            step(at, len(detectors), f"{at:,} of {len(detectors):,}")
-    return found
-
-
-def _report_agreements(evidence: Evidence, found: Sequence[LayoutAgreement | None]) -> None:
-    for detector, one in zip(evidence.detectors, found, strict=True):
-        _report_agreement(evidence, detector, one)
-        if detector.is_remote and detector.identity is None:
-            evidence.messages.append(
-                f"{detector.name} queries a service, and every run pays for its answers again: they"
-                " are only stored if it has an attribute 'identity', a text that changes with them."
-            )
-    merged = sorted(f"{name} as {wider}" for name, wider in evidence.scenes.counted_as.items())
-    if merged:
+        for done, detector in enumerate(detectors, start=1):
+            agreement = settle(detector, evidence.scenes)
+            numbers[detector.name] += 1
+            if numbers[detector.name] > 1:
+                detector.name = f"{detector.name} #{numbers[detector.name]}"
+            if detector.identity is not None:
+                first = by_identity.setdefault(detector.identity, detector.name)
+                if first != detector.name:
+                    raise SettingError(
+                        f"{first} and {detector.name} have the same identity, so one would get the"
+                        " other's answers. Name each recognizer once; functions with an attribute"
+                        " 'identity' must have different ones."
+                    )
+            _report_agreement(evidence, detector, agreement)
+            if detector.is_remote and detector.identity is None:
+                evidence.messages.append(
+                    f"{detector.name} queries a service, and every run pays for its answers again:"
+                    " they are only stored if it has an attribute 'identity', a text that changes"
+                    " with them."
+                )
+            step(done, len(detectors), f"{done:,} of {len(detectors):,}")
+    if evidence.scenes.counted_as:
+        merged = sorted(f"{name} as {wider}" for name, wider in evidence.scenes.counted_as.items())
         evidence.messages.append(f"Classes are counted so: {', '.join(merged)}.")
 
 
 def _report_agreement(
-    evidence: Evidence, detector: Detector, found: LayoutAgreement | None
+    evidence: Evidence, detector: Detector, agreement: LayoutAgreement | None
 ) -> None:
-    if found is not None:
-        evidence.agreements[detector.name] = found
-        if message := doubt(detector, found):
+    if agreement is not None:
+        evidence.agreements[detector.name] = agreement
+        if message := doubt(detector, agreement):
             evidence.messages.append(message)
         if isinstance(detector, OnnxDetector) and detector.assumes_names:
             evidence.messages.append(
-                f"{detector.name} does not name its classes, so they are taken for COCO's. If they"
-                " are others, list them with --detector-classes."
+                f"{detector.name} does not name its classes, so they are assumed to be COCO's. If"
+                " they are others, list them with --detector-classes."
             )
 
 
 def use_given_cutouts(evidence: Evidence, folder: Path) -> None:
-    """The user's cut-outs: of all classes that were named, otherwise of those that are there."""
+    """Return the user's cut-outs: of all classes that were named, otherwise of those that are
+    there.
+    """
     if not folder.is_dir():
         raise SettingError(
             f"There is no folder {folder}. Expected one with a folder of PNGs for each class."
@@ -198,33 +210,30 @@ def _query_originals(evidence: Evidence, stages: Stages) -> None:
     first pictures show whether functions and services agree with the annotation.
     """
     seen: dict[str, Seen] = {detector.name: {} for detector in evidence.detectors}
-
-    def ask(detectors: Sequence[Detector], names: Sequence[str], stage: str) -> None:
-        jobs = [
-            _Job(one, ((name, evidence.scenes.read(name).image) for name in left), len(left))
-            for one in detectors
-            if (left := [name for name in names if name not in asked[one.name]])
-        ]
-        for one in detectors:
-            asked[one.name] |= {*names}
-        for detector, name, found in _query(evidence, jobs, stage, stages):
-            seen[detector][name] = found
-
-    asked: dict[str, set[str]] = {detector.name: set() for detector in evidence.detectors}
-    others = [one for one in evidence.detectors if not isinstance(one, OnnxDetector)]
-    sample = sample_of(evidence.scenes) if others else []
-    ask(others, [one.name for one in sample if one.name in evidence.facts], SETTLING)
-    for detector in others:
-        answered = [one for one in sample if one.name in seen[detector.name]]
-        answers = [seen[detector.name][one.name] for one in answered]
-        found = check_answers(detector, answers, answered, evidence.scenes.counted_as)
-        _report_agreement(evidence, detector, found)
-    ask(evidence.detectors, list(evidence.facts), ORIGINALS)
+    first = [detector for detector in evidence.detectors if not isinstance(detector, OnnxDetector)]
+    sample = sample_of(evidence.scenes) if first else []
+    sampled = {scene.name for scene in sample} & {*evidence.facts}
+    _query_scenes(evidence, seen, {one.name: sampled for one in first}, SETTLING, stages)
+    for detector in first:
+        answers = seen[detector.name]
+        answered = [scene for scene in sample if scene.name in answers]
+        agreement = check_answers(
+            detector,
+            [answers[scene.name] for scene in answered],
+            answered,
+            evidence.scenes.counted_as,
+        )
+        _report_agreement(evidence, detector, agreement)
+    left = {
+        detector.name: {*evidence.facts} - (sampled if detector in first else set())
+        for detector in evidence.detectors
+    }
+    _query_scenes(evidence, seen, left, ORIGINALS, stages)
     silent = []
     for detector in evidence.detectors:
-        if own := seen[detector.name]:
+        if answers := seen[detector.name]:
             evidence.originals[detector.name] = {
-                name: own[name] for name in evidence.facts if name in own
+                name: answers[name] for name in evidence.facts if name in answers
             }
         else:
             reason = next(
@@ -241,6 +250,23 @@ def _query_originals(evidence: Evidence, stages: Stages) -> None:
     evidence.messages += silent
 
 
+def _query_scenes(
+    evidence: Evidence,
+    seen: dict[str, Seen],
+    wanted: Mapping[str, Set[str]],
+    stage: str,
+    stages: Stages,
+) -> None:
+    """Add the answers of each recognizer for the originals that it is `wanted` for."""
+    jobs = []
+    for detector in evidence.detectors:
+        if names := [name for name in evidence.facts if name in wanted.get(detector.name, ())]:
+            pictures = ((name, evidence.scenes.read(name).image) for name in names)
+            jobs.append(_Job(detector, pictures, len(names)))
+    for name, scene, detections in _query(evidence, jobs, stage, stages):
+        seen[name][scene] = detections
+
+
 @dataclass(frozen=True)
 class _Job:
     """Pictures for which a recognizer is queried."""
@@ -253,8 +279,8 @@ class _Job:
 def _query(
     evidence: Evidence, jobs: Sequence[_Job], stage: str, stages: Stages
 ) -> Iterator[tuple[str, str, tuple[Detection, ...]]]:
-    """Recognizer, picture and answer; failures are counted. Local recognizers are queried one after
-    another, remote ones by turns, so that requests to all of them are under way together.
+    """Yield recognizer, picture and answer; failures are counted. Local recognizers are queried one
+    after another, remote ones by turns, so that requests to all of them are under way together.
     """
     remote = [job for job in jobs if job.detector.is_remote]
     local = [[job] for job in jobs if not job.detector.is_remote]
@@ -291,7 +317,7 @@ def _answers(evidence: Evidence, job: _Job) -> Iterator[tuple[str, Answer]]:
 def _by_turns(
     streams: Mapping[str, Iterator[tuple[str, Answer]]],
 ) -> Iterator[tuple[str, str, Answer]]:
-    """One of each until all have ended."""
+    """Return one of each until all have ended."""
     left = dict(streams)
     while left:
         for name in list(left):
@@ -312,18 +338,18 @@ def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
             workers=evidence.settings.workers,
             progress=lambda done, total: step(done, total, f"{done:,} of {total:,}"),
         )
-        for one in outcomes:
-            if isinstance(one, SkippedTask):
-                evidence.skipped[one.task] = one.reason
+        for outcome in outcomes:
+            if isinstance(outcome, SkippedTask):
+                evidence.skipped[outcome.task] = outcome.reason
             else:
-                evidence.made[one.task] = one
+                evidence.made[outcome.task] = outcome
 
 
 def plan_pictures(
     evidence: Evidence, seen: Mapping[str, Mapping[str, Counter[str]]], *, cuts_out: bool
 ) -> list[Task]:
-    """The pictures for all recognizers, by what they have `seen` in the originals. Classes without
-    cut-outs are not inserted; `cuts_out`: they come from the scenes themselves.
+    """Return the pictures for all recognizers, by what they have `seen` in the originals. Classes
+    without cut-outs are not inserted; `cuts_out`: they come from the scenes themselves.
     """
     settings = evidence.settings
     evidence.usual = find_usual(evidence.facts, seen, settings)
@@ -350,7 +376,7 @@ def plan_pictures(
 
 
 def studio_of(evidence: Evidence) -> Studio:
-    """What makes the pictures."""
+    """Collect everything that makes the pictures."""
     settings = evidence.settings
     return Studio(
         evidence.scenes,
@@ -365,8 +391,8 @@ def studio_of(evidence: Evidence) -> Studio:
 
 
 def _fingerprint(evidence: Evidence) -> str:
-    """A hash of what a picture depends on besides its scene and task: the version, the seed, how
-    pictures are mutated and in-painted, and the cut-outs.
+    """Return a hash of what a picture depends on besides its scene and task: the version, the seed,
+    how pictures are mutated and in-painted, and the cut-outs.
     """
     from fairprobe import __version__
 
@@ -379,9 +405,18 @@ def _fingerprint(evidence: Evidence) -> str:
     if isinstance(evidence.cutouts, SceneCutouts):
         digest.update(repr(sorted(evidence.cutouts.views.sights.items())).encode())
     for label, several in sorted(evidence.cutouts.items()):
-        for one in several:
-            facts = (label, one.image.shape, one.light, one.side, one.place, one.ground)
-            digest.update(repr(facts).encode() + one.image.tobytes() + one.cover.tobytes())
+        for analysis in several:
+            facts = (
+                label,
+                analysis.image.shape,
+                analysis.light,
+                analysis.side,
+                analysis.place,
+                analysis.ground,
+            )
+            digest.update(
+                repr(facts).encode() + analysis.image.tobytes() + analysis.cover.tobytes()
+            )
     return digest.hexdigest()[:16]
 
 
@@ -401,11 +436,14 @@ def _query_mutants(evidence: Evidence, stages: Stages) -> None:
 
 
 def _mutants(evidence: Evidence, made: Sequence[MadePicture]) -> Iterator[tuple[str, Picture]]:
-    return ((str(one.path.relative_to(evidence.folder)), read_mutant(one.path)) for one in made)
+    return (
+        (str(picture.path.relative_to(evidence.folder)), read_mutant(picture.path))
+        for picture in made
+    )
 
 
 def _tests(evidence: Evidence) -> Iterator[Test]:
-    """One for each mutated picture and recognizer that answered."""
+    """Return one for each mutated picture and recognizer that answered."""
     annotated = {label for counts in evidence.annotated().values() for label in counts}
     known = {label for counts in evidence.annotations().values() for label in counts}
     if unnamed := sorted(annotated - known):
@@ -439,24 +477,3 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
                 ),
                 as_printed=evidence.settings.variant == "paper",
             )
-
-
-def _with_unique_names(detectors: Sequence[Detector]) -> tuple[Detector, ...]:
-    if not detectors:
-        raise SettingError(f"There is no recognizer to test. Name one or more: {', '.join(FORMS)}.")
-    seen: Counter[str] = Counter()
-    by_identity: dict[str, str] = {}
-    for detector in detectors:
-        seen[detector.name] += 1
-        if seen[detector.name] > 1:
-            detector.name = f"{detector.name} #{seen[detector.name]}"
-        if detector.identity is None:
-            continue
-        if detector.identity in by_identity:
-            raise SettingError(
-                f"{by_identity[detector.identity]} and {detector.name} have the same identity, so"
-                " one would get the other's answers. Name each recognizer once; functions with an"
-                " attribute 'identity' must have different ones."
-            )
-        by_identity[detector.identity] = detector.name
-    return tuple(detectors)
