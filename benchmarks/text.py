@@ -116,10 +116,9 @@ def measured(model: TextModel, texts: Sequence[Text], lexicon: Lexicon, seed: in
 
 
 def said(found: Excess) -> str:
-    each = found.excess
     return (
         f"{100 * found.cross:.1f} against {100 * found.control:.1f} %: excess"
-        f" {100 * each.estimate:.1f} [{100 * each.low:.1f}, {100 * each.high:.1f}],"
+        f" {100 * found.estimate:.1f} [{100 * found.low:.1f}, {100 * found.high:.1f}],"
         f" {found.texts} texts"
     )
 
@@ -136,8 +135,8 @@ def rates(models: dict[str, Callable[[], TextModel]]) -> None:
             word = seen.words()[0]
             print(
                 f"{name} {lexicon}: {said(found)}; without '{word.word}'"
-                f" {100 * word.without.estimate:.1f} [{100 * word.without.low:.1f},"
-                f" {100 * word.without.high:.1f}]; {process_time() - start:.1f} CPU s",
+                f" {100 * word.estimate:.1f} [{100 * word.low:.1f},"
+                f" {100 * word.high:.1f}]; {process_time() - start:.1f} CPU s",
                 flush=True,
             )
 
@@ -169,7 +168,7 @@ def same_group_names(
         made = plan(texts, own, rng=np.random.default_rng(split), limit=600)
         answers.query(made.queries())
         seen = Observations(made, answers, own.words)
-        found = seen.excess(seen.flips).excess
+        found = seen.excess(seen.flips)
         reported += found.low > 0
         largest = max(largest, found.estimate)
     return reported, largest
@@ -205,7 +204,7 @@ def shuffled(models: dict[str, Callable[[], TextModel]]) -> None:
             made = plan(texts, own, rng=rng)
             answers.query(made.queries())
             seen = Observations(made, answers, own.words)
-            found = seen.excess(seen.flips).excess
+            found = seen.excess(seen.flips)
             held += found.low <= 0 <= found.high
         print(f"{name} shuffled race lexicon: 0 held in {held} of {DRAWS} draws", flush=True)
 

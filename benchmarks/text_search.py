@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from benchmarks.text import DATA, toxic, tweets
 from fairprobe.language.exchange import plan
-from fairprobe.language.inside import Inside, look_inside
+from fairprobe.language.inside import TextInterpretation, look_inside
 from fairprobe.language.lexicon import Lexicon, open_lexicon
-from fairprobe.language.search import Guide, Searcher
+from fairprobe.language.search import Found, Guide, Searcher
 from fairprobe.language.texts import Text
 from fairprobe.language.vocabulary import TOKEN, Vocabulary
 from fairprobe.models.text import TextModel, load_text_model
@@ -83,7 +83,7 @@ def own(seed: int = 0) -> TextModel:
 
 def prepared(
     model: TextModel, lexicon: Lexicon, seeds: int
-) -> tuple[Inside, Vocabulary, list[Text]]:
+) -> tuple[TextInterpretation, Vocabulary, list[Text]]:
     """What all searches share: the interpretation, the vocabulary and the seeds."""
     assert model.network is not None
     texts = tweets()
@@ -106,24 +106,29 @@ def compare(name: str, model: TextModel, seeds: int, guides: Sequence[Guide], re
     for filtered, repeat in product((True, False), range(1, repeats + 1)):
         for guide in guides:
             start = process_time()
-            found = Searcher(
+            result, findings = Searcher(
                 model,
                 lexicon,
                 vocabulary,
                 guide=guide,
                 filtered=filtered,
-                rng=np.random.default_rng(repeat),
-                neurons=inside.biased_neurons(),
+                seed=repeat,
+                layer=inside.guiding_layer,
             ).run(some)
             print(
                 f"{name}, {guide}, repeat {repeat}, {'seen bigrams' if filtered else 'no filter'}:"
-                f" {len(found.found)} findings in {found.calls} calls, {found.per_1000:.1f} for"
-                f" 1,000; seeds hit {found.seeds_hit} of {found.seeds}, within"
-                f" {BUDGETS} calls {[found.hit_within(calls) for calls in BUDGETS]}; at the seed"
-                f" {sum(each.at_seed for each in found.found)}; refuted {found.refuted};"
+                f" {result.findings} findings in {result.calls} calls, {result.per_1000:.1f} for"
+                f" 1,000; seeds hit {result.seeds_hit} of {result.seeds}, within"
+                f" {BUDGETS} calls {[hit_within(calls, findings) for calls in BUDGETS]}; at the"
+                f" seed {sum(each.at_seed for each in findings)}; refuted {result.refuted};"
                 f" {process_time() - start:.1f} CPU s",
                 flush=True,
             )
+
+
+def hit_within(calls: int, findings: Sequence[Found]) -> int:
+    """The seeds with a finding after so many of their calls."""
+    return len({finding.seed for finding in findings if finding.calls <= calls})
 
 
 def main() -> None:

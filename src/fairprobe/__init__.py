@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from fairprobe.audits.certify import Certificate, certify
     from fairprobe.audits.images import audit_images
     from fairprobe.audits.scores import audit_scores
-    from fairprobe.audits.text import audit_text
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
     from fairprobe.interpret import NeuronBias, neuron_bias
     from fairprobe.judgement import Verdict, judge
     from fairprobe.language.names import audit_names
+    from fairprobe.language.text import audit_text
     from fairprobe.models import Decision, Model, TorchModel, load_model
     from fairprobe.scenes.audit import audit_scenes
     from fairprobe.schema.attributes import Attribute, Constraint
@@ -87,7 +87,7 @@ _HOMES = {
     "audit_names": "language.names",
     "audit_scenes": "scenes.audit",
     "audit_scores": "audits.scores",
-    "audit_text": "audits.text",
+    "audit_text": "language.text",
     "certify": "audits.certify",
     "check": "gate",
     "judge": "judgement",

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from fairprobe.arrays import Ints
-from fairprobe.documents import SelectionTable, TableMeasurements, TextDocument
+from fairprobe.documents import SelectionTable, TableMeasurements
 from fairprobe.errors import StorageError
 from fairprobe.results import Estimate, Result, Run
 
@@ -54,7 +54,7 @@ class JudgedRun(Run, frozen=True, kw_only=True):
     model: ModelInfo
 
 
-Measurements: TypeAlias = TableMeasurements | TextDocument | JudgedRun
+Measurements: TypeAlias = TableMeasurements | JudgedRun
 
 
 @dataclass(frozen=True, kw_only=True)

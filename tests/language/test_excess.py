@@ -38,9 +38,9 @@ def test_a_model_that_ignores_the_groups_has_no_excess_at_all() -> None:
         lambda text: 0.9 if "nurse" in text else 0.2, people(), open_lexicon("orientation")
     )
     flips = seen.excess(seen.flips)
-    assert (flips.cross, flips.control, flips.excess.estimate) == (0, 0, 0)
-    assert flips.excess.low < 0 < flips.excess.high
-    assert seen.excess(seen.gaps).excess.estimate == 0
+    assert (flips.cross, flips.control, flips.estimate) == (0, 0, 0)
+    assert flips.low < 0 < flips.high
+    assert seen.excess(seen.gaps).estimate == 0
     assert seen.striking(9) == []
 
 
@@ -52,11 +52,11 @@ def test_a_planted_word_is_found_and_named() -> None:
     # One of the three other groups changes the answer, always.
     assert flips.cross == pytest.approx(1 / 3)
     assert flips.control == 0
-    assert flips.excess.low > 0.2
+    assert flips.low > 0.2
     assert seen.words()[0].word == "lesbian"
-    assert seen.words()[0].without.estimate == 0
+    assert seen.words()[0].estimate == 0
     assert seen.by_pair()[0].groups == ("gay", "lesbian")
-    assert seen.by_pair()[0].excess.cross == 1
+    assert seen.by_pair()[0].flips.cross == 1
     rates = {each.name: each.answers[1] for each in seen.groups(("gay", "lesbian", "bisexual"))}
     assert rates == {"gay": 0, "lesbian": 1, "bisexual": 0}
 
@@ -69,7 +69,7 @@ def test_a_model_that_reacts_to_any_word_has_no_excess() -> None:
     flips = seen.excess(seen.flips)
     assert flips.cross > 0.4
     assert flips.control > 0.4
-    assert flips.excess.low < 0 < flips.excess.high
+    assert flips.low < 0 < flips.high
 
 
 def test_texts_of_one_template_count_once() -> None:
@@ -80,7 +80,7 @@ def test_texts_of_one_template_count_once() -> None:
     )
     assert seen.texts == len(texts)
     assert seen.clusters == 3
-    assert seen.excess(seen.flips).excess.clusters == 3
+    assert seen.excess(seen.flips).clusters == 3
 
 
 def names(groups: dict[str, list[str]]) -> Lexicon:
@@ -110,7 +110,7 @@ def test_names_of_one_group_are_not_bias_though_single_names_matter() -> None:
             return float(np.clip(0.5 + effect[text.split()[0]] + offsets[number], 0, 1))
 
         seen = observed(judge, texts, lexicon)
-        found = seen.excess(seen.flips).excess
+        found = seen.excess(seen.flips)
         held += found.low <= 0 <= found.high
     assert held >= 37  # 93 %
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from fairprobe.audits.text import audit_text
 from fairprobe.language.names import audit_names
+from fairprobe.language.text import audit_text
 from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
-from tests.audits.test_text_audit import TEXTS, harsh
 from tests.helpers import leave_figures_empty
+from tests.language.test_text import TEXTS, harsh
 from tests.serve.conftest import ADDRESS, TOKEN
 
 

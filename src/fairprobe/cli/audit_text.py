@@ -30,8 +30,7 @@ from fairprobe.cli.text_options import Out, TextOptions, Texts
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.audits.text import TextAudit
-    from fairprobe.documents import TextDocument
+    from fairprobe.language.text import TextAudit, TextRun
 
 SEARCH = (
     "Of a network: search from this many texts for more that are answered differently, by"
@@ -82,8 +81,8 @@ def audit_text(
     """Find out whether a text classifier answers differently when words of one group are exchanged
     for those of another, more than when the group stays the same.
 
-    Every rate stands beside its control. The run folder holds the report with pairs of texts, all
-    numbers, and every exchange (exchanges.csv).
+    Every rate is compared with its control. The run folder contains the report with pairs of texts,
+    all numbers, and every exchange (exchanges.csv).
 
     Examples:
 
@@ -98,7 +97,7 @@ def audit_text(
       --sensitive gender --limit 200 --dry-run
     """
     with report_errors():
-        from fairprobe.audits import text
+        from fairprobe.language.text import audit_text as text_audit
         from fairprobe.runs.stages import OnStage
         from fairprobe.runs.store import RunFolder
 
@@ -107,7 +106,7 @@ def audit_text(
         show = not (quiet or as_json or dry_run)
 
         def audit(on_stage: OnStage) -> TextAudit:
-            return text.audit_text(
+            return text_audit(
                 texts,
                 limit=limit or None,
                 per_group=per_group,
@@ -126,12 +125,12 @@ def audit_text(
             with progress(show=show) as on_stage:
                 write(_requests(audit(on_stage)))
             return
-        with RunFolder(folder, overwrite=overwrite) as run:
+        with RunFolder(folder, overwrite=overwrite) as staged:
             with progress(show=show) as on_stage:
                 done = audit(on_stage)
-            document = run.fill(done, command=command_line())
-        print_run(document, folder, as_json=as_json, quiet=quiet)
-        _finish(document, folder, most, fail_over)
+            run = staged.fill(done, command=command_line())
+        print_run(run, folder, as_json=as_json, quiet=quiet)
+        _finish(run, folder, most, fail_over)
 
 
 def _requests(audit: TextAudit) -> str:
@@ -142,15 +141,15 @@ def _requests(audit: TextAudit) -> str:
     return audit.model.chat.used().planned + "\n"
 
 
-def _finish(document: TextDocument, folder: Path, most: float | None, given: str | None) -> None:
-    """End with the exit code that the result deserves."""
-    if document.partial:
-        is_interrupt = (document.stopped or "").startswith("Interrupted")
-        what = f"{document.stopped} The run with {document.data.used:,} texts is in {folder}."
+def _finish(run: TextRun, folder: Path, most: float | None, given: str | None) -> None:
+    """End with the exit code of the result."""
+    if run.stopped:
+        is_interrupt = run.stopped.startswith("Interrupted")
+        what = f"{run.stopped} The run with {run.data.used:,} texts is in {folder}."
         end(INTERRUPTED if is_interrupt else BAD_INPUT, what)
-    if not document.flips.clusters:
+    if not run.flips.clusters:
         end(NOTHING_JUDGED, "No text could be judged.")
-    if most is not None and document.flips.low > most:
+    if most is not None and run.flips.low > most:
         end(OVER, f"The excess is more than --fail-over {given} allows.")
 
 

@@ -74,7 +74,6 @@ from fairprobe.documents.table import (
     TableMeasurements,
     TradeoffPoint,
 )
-from fairprobe.documents.text import TextDocument
 from fairprobe.documents.verdict import (
     RepairVerdict,
     Seed,
@@ -152,7 +151,6 @@ __all__ = [
     "TableMeasurements",
     "TableOrigin",
     "TauRate",
-    "TextDocument",
     "TradeoffPoint",
     "WeightedNumber",
     "check_interval",

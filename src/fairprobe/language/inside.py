@@ -9,7 +9,6 @@ have different numbers of tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from fairprobe.arrays import Floats, Ints
+from fairprobe.arrays import Floats
 from fairprobe.errors import ModelError
 from fairprobe.interpret.neuron_bias import LayerBias, NeuronBias
 from fairprobe.models.formats.text_network import network_logits
 from fairprobe.models.text import TextNetwork
 from fairprobe.models.trace import ACTIVATIONS
+from fairprobe.results import Count, Number, Result, Share
 
 MAX_PAIRS = 1000  # pairs of texts that are compared
 BATCH = 32
@@ -30,32 +30,49 @@ TOP = 0.2  # share of the neurons: what part of the difference they hold
 WATCHED = (nn.Embedding, nn.EmbeddingBag, nn.RNNBase)
 
 
-@dataclass(frozen=True)
-class Inside:
-    """The interpretation of exchanges with another group, and of the control."""
+class TextLayer(Result, frozen=True, kw_only=True):
+    """How a layer reacts to an exchange of groups and to the control: AUC of the AS curve, with
+    and without the scale of its neurons, the curve itself, the ratio of the mean differences, and
+    their concentration: `top_share` is the part that a fifth of the neurons hold.
+    """
 
-    cross: NeuronBias
-    control: NeuronBias
-
-    def ratio(self, layer: int) -> float | None:
-        """Divide the mean difference of a layer by that of the control."""
-        cross, control = (
-            float(bias.layers[layer].difference.mean()) for bias in (self.cross, self.control)
-        )
-        return cross / control if control > 0 else None
-
-    def biased_neurons(self) -> tuple[str, Ints]:
-        """Return the layer that reacts most, compared with the control, and its biased neurons."""
-        layers = self.cross.layers
-        layer = layers[max(range(len(layers)), key=lambda number: self.ratio(number) or 0.0)]
-        return layer.name, layer.biased
+    name: str
+    neurons: Count
+    auc: Number
+    auc_control: Number
+    scale_free: Number
+    scale_free_control: Number
+    ratio: Number | None
+    top_share: Share
+    biased: list[Count]
+    curve: list[Share]
+    curve_control: list[Share]
 
 
-def top_share(layer: LayerBias) -> float:
-    """Return the part of the layer's difference that a fifth of its neurons hold."""
-    ordered = np.sort(layer.difference)[::-1]
-    total = float(ordered.sum())
-    return float(ordered[: max(round(TOP * len(ordered)), 1)].sum()) / total if total > 0 else 0.0
+class TextInterpretation(Result, frozen=True, kw_only=True):
+    """Activation differences by layer."""
+
+    pairs: Count
+    control_pairs: Count
+    layers: list[TextLayer]
+    most_biased: str
+
+    def __post_init__(self) -> None:
+        curves = [(layer.curve, layer.curve_control) for layer in self.layers]
+        sizes = {len(curve) for both in curves for curve in both}
+        if len(sizes) != 1 or min(sizes) < 2:
+            raise ValueError("curves of different lengths, or of a single point")
+        if self.most_biased not in [layer.name for layer in self.layers]:
+            raise ValueError(f"the layer {self.most_biased} is missing")
+
+    @property
+    def most_biased_layer(self) -> TextLayer:
+        return next(layer for layer in self.layers if layer.name == self.most_biased)
+
+    @property
+    def guiding_layer(self) -> TextLayer:
+        """Return the layer that reacts most, compared with the control."""
+        return max(self.layers, key=lambda layer: layer.ratio or 0.0)
 
 
 class Recorder(TorchFunctionMode):
@@ -148,9 +165,35 @@ def look_inside(
     control: Sequence[tuple[str, str]],
     *,
     progress: Callable[[int, int], None] | None = None,
-) -> Inside:
+) -> TextInterpretation:
     """Run Algorithm 1 for the same number of exchanges with another group and of the control."""
     count = min(len(cross), len(control), MAX_PAIRS)
-    return Inside(
-        *(text_bias(network, pairs[:count], progress=progress) for pairs in (cross, control))
+    first = text_bias(network, cross[:count], progress=progress)
+    second = text_bias(network, control[:count], progress=progress)
+    return TextInterpretation(
+        pairs=count,
+        control_pairs=count,
+        layers=list(map(_compared, first.layers, second.layers)),
+        most_biased=first.most_biased.name,
+    )
+
+
+def _compared(cross: LayerBias, control: LayerBias) -> TextLayer:
+    """Compare the reactions of a layer to both kinds of exchanges."""
+    difference = float(control.difference.mean())
+    ordered = np.sort(cross.difference)[::-1]
+    total = float(ordered.sum())
+    top = float(ordered[: max(round(TOP * len(ordered)), 1)].sum())
+    return TextLayer(
+        name=cross.name,
+        neurons=cross.neurons,
+        auc=cross.auc,
+        auc_control=control.auc,
+        scale_free=cross.auc_scale_free,
+        scale_free_control=control.auc_scale_free,
+        ratio=float(cross.difference.mean()) / difference if difference > 0 else None,
+        top_share=min(top / total, 1.0) if total > 0 else 0.0,
+        biased=cross.biased.tolist(),
+        curve=cross.curve.tolist(),
+        curve_control=control.curve.tolist(),
     )

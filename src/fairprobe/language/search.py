@@ -32,16 +32,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fairprobe.arrays import Floats, Ints
+from fairprobe.arrays import Floats
 from fairprobe.errors import ModelError
 from fairprobe.language.exchange import Side, original, swapped
-from fairprobe.language.inside import Recorder
+from fairprobe.language.inside import Recorder, TextLayer
 from fairprobe.language.lexicon import Lexicon
 from fairprobe.language.places import Finder
 from fairprobe.language.texts import Text
 from fairprobe.language.vocabulary import TOKEN, Vocabulary, embedding_of, tokens_of
 from fairprobe.models.formats.text_network import Fluency, network_logits
 from fairprobe.models.text import TextModel
+from fairprobe.results import Count, Number, Result
 
 Guide: TypeAlias = Literal["margin", "neurons", "random"]
 TITLES: dict[Guide, str] = {
@@ -73,29 +74,26 @@ class Found:
         return tuple(side.text for side in self.sides)
 
 
-@dataclass(frozen=True)
-class SearchResult:
-    """The findings of a search, the calls of the network, and how many findings were refuted."""
+class TextSearch(Result, frozen=True, kw_only=True):
+    """A search that replaces context words: calls of the network, findings without duplicates that
+    the model confirmed, seeds with a finding, and refuted findings.
+    """
 
-    guide: Guide
+    method: Guide
+    title: str
+    is_control: bool
     filtered: bool
-    seeds: int
-    calls: int
-    found: list[Found]
-    refuted: int
+    seeds: Count
+    seeds_hit: Count
+    calls: Count
+    findings: Count
+    refuted: Count
+    per_1000: Number
     stopped: str
 
-    @property
-    def seeds_hit(self) -> int:
-        return len({finding.seed for finding in self.found})
-
-    def hit_within(self, calls: int) -> int:
-        """Count the seeds with a finding after this number of their calls."""
-        return len({finding.seed for finding in self.found if finding.calls <= calls})
-
-    @property
-    def per_1000(self) -> float:
-        return 1000 * len(self.found) / self.calls if self.calls else 0.0
+    def __post_init__(self) -> None:
+        if self.seeds_hit > min(self.seeds, self.findings):
+            raise ValueError(f"{self.seeds_hit} seeds hit with {self.findings} findings")
 
 
 @dataclass(frozen=True)
@@ -118,15 +116,15 @@ class Searcher:
         *,
         guide: Guide,
         filtered: bool,
-        rng: np.random.Generator,
-        neurons: tuple[str, Ints] | None = None,
+        seed: int = 0,
+        layer: TextLayer | None = None,
         fluency: Fluency | None = None,
     ) -> None:
         if model.network is None:
             raise ModelError("The search needs a network that it can look into.")
         self.model, self.network, self.lexicon = model, model.network, lexicon
         self._vocabulary, self._finder = vocabulary, Finder(lexicon)
-        self._rng, self._neurons, self._fluency = rng, neurons, fluency
+        self._rng, self._layer, self._fluency = np.random.default_rng(seed), layer, fluency
         self.guide, self.filtered = guide, filtered
         self._calls = 0
         self._found: list[Found] = []
@@ -138,7 +136,7 @@ class Searcher:
         *,
         calls: int = CALLS,
         progress: Callable[[int, int], None] | None = None,
-    ) -> SearchResult:
+    ) -> tuple[TextSearch, list[Found]]:
         """Search from every seed with the same number of calls; continue after a finding."""
         stopped = "complete"
         try:
@@ -149,15 +147,20 @@ class Searcher:
         except KeyboardInterrupt:
             stopped = "interrupted"
         confirmed = [finding for finding in self._found if self._is_confirmed(finding)]
-        return SearchResult(
-            self.guide,
-            self.filtered,
-            len(seeds),
-            self._calls,
-            confirmed,
-            len(self._found) - len(confirmed),
-            stopped,
+        result = TextSearch(
+            method=self.guide,
+            title=TITLES[self.guide],
+            is_control=self.guide == "random",
+            filtered=self.filtered,
+            seeds=len(seeds),
+            seeds_hit=len({finding.seed for finding in confirmed}),
+            calls=self._calls,
+            findings=len(confirmed),
+            refuted=len(self._found) - len(confirmed),
+            per_1000=1000 * len(confirmed) / self._calls if self._calls else 0.0,
+            stopped=stopped,
         )
+        return result, confirmed
 
     # -- one seed ----------------------------------------------------------------------------------
 
@@ -312,12 +315,12 @@ class Searcher:
         """Return the activity of the biased neurons, its gradient at the embeddings, and the
         tokens.
         """
-        assert self._neurons is not None
-        name, chosen = self._neurons
+        assert self._layer is not None
+        name, biased = self._layer.name, torch.as_tensor(self._layer.biased, dtype=torch.long)
         recorder = Recorder(self.network.module)
 
         def activity(_: Tensor) -> Tensor:
-            return recorder.layers[name][:, torch.as_tensor(chosen)].abs().sum(dim=1)
+            return recorder.layers[name][:, biased].abs().sum(dim=1)
 
         return self._gradient(texts, activity, recorder)
 

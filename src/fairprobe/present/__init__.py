@@ -32,12 +32,10 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
     from fairprobe.documents.images import ImagesDocument
     from fairprobe.documents.scores import ScoresDocument
     from fairprobe.documents.table import TableDocument
-    from fairprobe.documents.text import TextDocument
     from fairprobe.present import (
         images_page,
         page,
         score_summary,
-        text_page,
     )
 
     section = report_of(document)
@@ -45,8 +43,6 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
         return html.TEMPLATE, html.variables(section)
     if isinstance(document, ImagesDocument):
         return "images.html.j2", images_page.page(document)
-    if isinstance(document, TextDocument):
-        return "text.html.j2", text_page.page(document)
     if isinstance(document, ScoresDocument):
         return "score_report.html.j2", score_summary.page(document)
     assert isinstance(document, TableDocument)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 from markupsafe import Markup
 
 from fairprobe.documents import Interpretation, Layer
-from fairprobe.documents.text import TextInterpretation, TextLayer
 from fairprobe.present.svg import (
     BAR,
     INK,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 # Units: a bar with its label, the space above the first, the axis below the last.
 ROW, TOP, BOTTOM = 35, 4, 22
 LABEL = 46  # characters of a bar's label; the table under the figure has all of it
-CONTROL_DASH = (4.0, 2.0)
 STYLED_LAYERS = 9  # of more curves only that of the most biased layer stands out
 MOST_DOTS, FEWEST_DOTS = 600, 20  # of all layers, and of each, in the plot of their neurons
 MOST_TICKS = 16  # layers named below that plot
@@ -286,24 +284,7 @@ def neuron_differences(name: str, interpretation: Interpretation, *, says: str) 
     return drawn(name, 250, draw, says=says)
 
 
-def curves_beside_control(name: str, inside: TextInterpretation, *, says: str) -> Markup:
-    """The AS curve of the most biased layer and that of its control; other layers are thin."""
-
-    def draw(figure: Figure, slots: Slots) -> None:
-        axes = figure.add_axes((0.125, 0.16, 0.86, 0.75))
-        most = inside.most_biased_layer
-        at = [number / (len(most.curve) - 1) for number in range(len(most.curve))]
-        for layer in inside.layers:
-            if layer is not most:
-                axes.plot(at, layer.curve, color=MUTED, lw=0.7)
-        axes.plot(at, most.curve_control, color=MARK, lw=1.6, ls=(0, CONTROL_DASH))
-        axes.plot(at, most.curve, color=MARK, lw=2.6)
-        _curve_axes(axes, slots, at[_last_step(inside.layers)])
-
-    return drawn(name, 250, draw, says=says)
-
-
-def _last_step(layers: Sequence[Layer] | Sequence[TextLayer]) -> int:
+def _last_step(layers: Sequence[Layer]) -> int:
     """The step of the grid by which every curve has come down to zero: what follows is empty."""
     return max(
         next(

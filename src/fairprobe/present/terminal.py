@@ -13,11 +13,9 @@ from rich.text import Text
 
 from fairprobe.documents import ScoresDocument, TableDocument
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.text import TextDocument
 from fairprobe.present.image_tables import repair_table, searches_table
 from fairprobe.present.score_summary import scores_summary
 from fairprobe.present.table_summary import table_summary
-from fairprobe.present.text_page import summary_tables
 from fairprobe.runs.kinds import RunDocument
 
 if TYPE_CHECKING:
@@ -30,21 +28,10 @@ def summary(document: RunDocument) -> RenderableType:
     """
     if isinstance(document, ImagesDocument):
         return _of_images(document)
-    if isinstance(document, TextDocument):
-        return _of_texts(document)
     if isinstance(document, ScoresDocument):
         return scores_summary(document)
     assert isinstance(document, TableDocument)
     return table_summary(document)
-
-
-def _of_texts(document: TextDocument) -> RenderableType:
-    sentences = [
-        Text(sentence, no_wrap=True, overflow="ignore")
-        for sentence in (document.verdict, *document.sentences)
-    ]
-    tables = [each.terminal() for each in summary_tables(document)]
-    return Group(*sentences, *(part for table in tables for part in (Text(), table)))
 
 
 def datasets_table(entries: Sequence[Entry]) -> RenderableType:

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from fairprobe.documents import images, table, text
+from fairprobe.documents import images, table
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import TableDocument
-from fairprobe.documents.text import TextDocument
 from fairprobe.report import Section
 from fairprobe.results import Run
 
-RunDocument: TypeAlias = TableDocument | ImagesDocument | ScoresDocument | TextDocument | Run
+RunDocument: TypeAlias = TableDocument | ImagesDocument | ScoresDocument | Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,13 +36,16 @@ class Kind:
 
 
 # The module with the KIND, by the name of the kind.
-MODULES = {"names": "fairprobe.language.names", "scenes": "fairprobe.scenes.report"}
+MODULES = {
+    "names": "fairprobe.language.names",
+    "scenes": "fairprobe.scenes.report",
+    "text": "fairprobe.language.text_report",
+}
 OLD = {
     kind.name: kind
     for kind in (
         Kind(name="table", title="a table", format=table.FORMAT, run=TableDocument, is_judged=True),
         Kind(name="images", title="images", format=images.FORMAT, run=ImagesDocument),
-        Kind(name="text", title="texts", format=text.FORMAT, run=TextDocument, is_judged=True),
         Kind(
             name="scores", title="amounts", format=table.FORMAT, run=ScoresDocument, is_judged=True
         ),

@@ -10,13 +10,11 @@ from typing import Any, Literal, TypeAlias
 
 from fairprobe.documents import RateDocument, TableDocument
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.text import TextDocument
 from fairprobe.errors import StorageError
 from fairprobe.present import (
     image_sentences,
     repair_sentences,
     sentences,
-    text_sentences,
 )
 from fairprobe.present.table import Cell, measure_cell
 from fairprobe.report import Verdict
@@ -121,20 +119,6 @@ def _(document: ImagesDocument, place: Place) -> Line:
 
 def _of_faces(rate: RateDocument) -> Cell:
     return Cell(percent(rate.estimate), f"of faces, {interval(rate)}")
-
-
-@_line.register
-def _(document: TextDocument, place: Place) -> Line:
-    flips = document.flips
-    return Line(
-        place,
-        "text",
-        f"{document.dataset}, by {document.lexicon.title}",
-        document.created,
-        text_sentences.headline(document),
-        text_sentences.status(document),
-        (Cell(percent(flips.estimate), f"excess, {interval(flips)}"), flips.estimate),
-    )
 
 
 @_line.register

@@ -54,4 +54,4 @@ def test_a_real_language_model_is_asked_once_and_names_of_one_group_are_no_findi
     assert p[:, -1].mean() < 0.2  # most of the probability is on the two labels
     assert len(np.unique(p[:, 0])) > 4
     excess = Observations(made, answers, lexicon.words)
-    assert excess.excess(excess.flips).excess.low <= 0
+    assert excess.excess(excess.flips).low <= 0

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from msgspec.structs import replace
 from torch import nn
 
 import fairprobe as fp
 from fairprobe.arrays import Floats
-from fairprobe.audits.text import TextAudit, audit_text
-from fairprobe.documents import TextDocument
 from fairprobe.errors import FairprobeError, StorageError
+from fairprobe.language.text import TextAudit, TextRun, audit_text
+from fairprobe.language.text_report import report
 from fairprobe.models.formats.text_network import Fluency, open_fluency
-from fairprobe.present import render
+from fairprobe.report import html
+from fairprobe.report.markdown import markdown
 from fairprobe.runs.store import read_run
 from tests.chat_servers import answering, question
 from tests.cli.test_cli import ask
@@ -60,28 +62,30 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_verdict_names_rate_control_and_word(audit: TextAudit) -> None:
+def test_the_rate_the_control_and_the_word_it_rests_on(audit: TextAudit) -> None:
     document = audit.document
     assert document.flips.cross == pytest.approx(1 / 3)
-    assert document.verdict.startswith(
-        "Exchanging words of sexual orientation changes the answer in 33.3 % of cases; exchanging"
-        " neutral words in the same places does in 0 %. The excess is 33.3 percentage points"
-    )
+    assert document.flips.control == 0
+    assert document.flips.is_shown
     assert document.rests_on == ["lesbian"]
-    assert any("It rests on “lesbian”" in each for each in document.sentences)
     assert [pair.second.group for pair in document.pairs[:2]] == ["lesbian", "lesbian"]
     assert document.calls == len({text for each in audit.plan.exchanges for text in
                                   (each.first.text, each.second.text)})  # fmt: skip
 
 
-def test_no_excess_is_said_plainly() -> None:
-    document = audit_text(TEXTS, lambda texts: [0.2] * len(texts), "orientation").document
-    assert "No excess is shown: 0 percentage points" in document.verdict
-    assert document.pairs == []
+def test_no_excess() -> None:
+    run = audit_text(TEXTS, lambda texts: [0.2] * len(texts), "orientation").run
+    assert (run.flips.estimate, run.flips.is_shown, run.pairs) == (0, False, [])
+    assert next(report(run).verdicts).status == "none"
+
+
+def test_the_report_as_markdown(audit: TextAudit, golden: Callable[[str, str], None]) -> None:
+    run = replace(audit.run, created="2026-01-02", seconds={})
+    golden("text.md", markdown(report(run)))
 
 
 def test_the_report_marks_the_words_and_escapes_the_texts(audit: TextAudit) -> None:
-    page = render(audit.document)
+    page = html.page(report(audit.run))
     assert "<mark>gay</mark>" in page
     assert "<b>cook" not in page
     assert "&lt;b&gt;cook" in page
@@ -122,12 +126,11 @@ def test_an_interrupt_keeps_the_texts_that_were_answered() -> None:
     model = fp.language.TextModel(slow, batch=16)
     from fairprobe.language import excess
 
-    before, excess.AT_ONCE = excess.AT_ONCE, 32
+    before, excess.BATCH = excess.BATCH, 32
     try:
         document = audit_text(TEXTS, model, "orientation").document
     finally:
-        excess.AT_ONCE = before
-    assert document.partial
+        excess.BATCH = before
     assert 0 < document.data.used < len(TEXTS)
     assert "Interrupted while exchanging words" in (document.stopped or "")
 
@@ -135,7 +138,7 @@ def test_an_interrupt_keeps_the_texts_that_were_answered() -> None:
 @pytest.mark.parametrize(
     ("texts", "lexicon", "message"),
     [
-        (["Nobody here."], "orientation", "None of the 1 texts holds a word"),
+        (["Nobody here."], "orientation", "None of the 1 texts contains a word"),
         ([], "orientation", "contains no text"),
         (TEXTS, "orientatoin", "Did you mean 'orientation'"),
     ],
@@ -184,16 +187,16 @@ def test_a_network_is_seen_inside_and_searched() -> None:
     assert reaction.biased[0] == 0
     assert reaction.auc > reaction.auc_control
     assert [each.method for each in audit.document.searches] == ["margin", "neurons", "random"]
-    for result in audit.searches:
+    for result, findings in zip(audit.run.searches, audit.findings, strict=True):
         assert result.refuted == 0
-        assert len({each.texts[0] for each in result.found}) == len(result.found)
-        for each in result.found:
+        assert len({each.texts[0] for each in findings}) == len(findings) == result.findings
+        for each in findings:
             labels = audit.model.probabilities(each.texts).argmax(axis=1)
             assert len(set(labels.tolist())) > 1
     for pair in audit.document.found:
         (start, end), *_ = pair.second.spans
         assert pair.second.text[start:end].lower() == pair.second.word.lower()
-    page = render(audit.document)
+    page = html.page(report(audit.run))
     assert "What the search found" in page
     assert "How strongly the neurons of" in page
 
@@ -205,9 +208,9 @@ def test_a_network_that_ignores_the_groups_has_no_finding() -> None:
             if term.word in WORDS:
                 module.embedding.weight[WORDS.index(term.word) + 1] = module.embedding.weight[0]
     audit = audit_text(TEXTS, lambda: (module, tokenize), "orientation", search=4, bigrams=False)
-    assert [len(each.found) for each in audit.searches] == [0, 0, 0]
-    assert audit.inside is not None
-    assert audit.inside.cross.auc == 0
+    assert audit.findings == [[], [], []]
+    assert audit.run.interpretation is not None
+    assert audit.run.interpretation.most_biased_layer.auc == 0
 
 
 def test_a_language_model_keeps_the_search_to_fluent_texts() -> None:
@@ -219,7 +222,7 @@ def test_a_language_model_keeps_the_search_to_fluent_texts() -> None:
         model = fp.language.load_text_model(lambda: (Reading(), tokenize))
         audit = audit_text(TEXTS, model, "orientation", search=6, bigrams=False, fluency=judge)
         seeds = [each.text for each in audit.plan.texts]
-        found = audit.searches[0].found
+        found = audit.findings[0]
         return sum(fluency([each.texts[0]])[0] < fluency([seeds[each.seed]])[0] for each in found)
 
     assert less_fluent(None) > 0
@@ -267,13 +270,13 @@ def test_the_command_writes_a_run_and_exits_by_its_result(here: Path) -> None:
     options = ["audit-text", "texts.txt", "--sensitive", "orientation", "--out", "run"]
     found = ask(*options, "--model", "mine.py:harsh", "--fail-over", "5%")
     assert found.code == 1, found.err
-    assert "Exchanging words of sexual orientation" in found.out
+    assert "Answers change with sexual orientation" in found.out
     assert {path.name for path in Path("run").iterdir()} == {
         "audit.json",
         "exchanges.csv",
         "report.html",
     }
-    assert isinstance(read_run("run"), TextDocument)
+    assert isinstance(read_run("run"), TextRun)
     assert ask("check", "run", "--policy", "policy.toml").code == 1
     assert "33.3 %" in ask("show", "run").out
     again = ask(*options, "--model", "mine.py:blind", "--overwrite", "--json")
@@ -306,6 +309,6 @@ def test_a_chat_endpoint_is_counted_before_it_is_asked(
         assert ask(*options, "--model", server.chat, "--overwrite").code == 0
         assert len(server.seen) == asked
     document = read_run("run")
-    assert isinstance(document, TextDocument)
+    assert isinstance(document, TextRun)
     assert document.flips.cross > 0
     assert "no answer" in document.model.classes
