@@ -356,8 +356,8 @@ def of_own_class() -> Path:
 
 
 SKOPS: dict[str, tuple[Callable[[], Path], str]] = {
-    "truncated": (lambda: cut(skops_of(fitted())), "not a .skops file, or truncated"),
-    "empty": (lambda: text("m.skops", b""), "not a .skops file, or truncated"),
+    "truncated": (lambda: cut(skops_of(fitted())), "not a complete .skops file"),
+    "empty": (lambda: text("m.skops", b""), "m.skops is empty"),
     "a pickle": (
         lambda: unpicklable("m.skops"),
         "a pickle, and opening a pickle runs whatever program is in it",

@@ -36,7 +36,7 @@ FORMATS: tuple[Format, ...]
 
 
 def __getattr__(name: str) -> Any:
-    """`FORMATS` is imported when it is first used."""
+    """Import `FORMATS` when it is first used."""
     if name == "FORMATS":
         from fairprobe.models.formats.catalogue import FORMATS
 

@@ -31,7 +31,7 @@ SCORES = (  # what to do about single numbers that are no probabilities
 
 @dataclass(frozen=True)
 class About:
-    """What is known of a user's own model: its kind and name, why it is a black box, and the
+    """Describe a user's own model: its kind and name, why it is a black box, and the
     attributes it is not given.
 
     `origin` describes how it was loaded, as plain data, so that it can be loaded again.
@@ -46,7 +46,7 @@ class About:
 
 @dataclass(frozen=True)
 class Own:
-    """How a user's own network is written again in the format it came in: the `name` of its file,
+    """Write a user's own network again in the format it came in: the `name` of its file,
     `write` for a module of the same shape with other weights, and `reopen` for what was written,
     with the options of the first time.
     """
@@ -57,7 +57,7 @@ class Own:
 
 
 class Model:
-    """A classifier as a black box: `predict` takes (n, A) rows and returns (n, C) probabilities, or
+    """Black-box classifier: `predict` takes (n, A) rows and returns (n, C) probabilities, or
     (n,) of class 1.
 
     >>> Model(classifier.predict_proba)  # scikit-learn, XGBoost, an HTTP client …
@@ -78,7 +78,7 @@ class Model:
         self.answer_shares: Callable[[Rows], Floats] | None = None
 
     def probabilities(self, x: Rows) -> Rows:
-        """(N, C) class probabilities, computed in batches to bound memory."""
+        """Return (N, C) class probabilities, computed in batches to bound memory."""
         if len(x) <= self._batch:
             return self._checked(x, 0)
         parts = [
@@ -93,46 +93,48 @@ class Model:
         return np.concatenate(parts)
 
     def probabilities_and_logits(self, x: Rows) -> tuple[Rows, Rows | None]:
-        """(N, C) class probabilities, and the logits they come from where these are known."""
+        """Return (N, C) class probabilities, and their logits where these are known."""
         return self.probabilities(x), None
 
     def log_odds(self, x: Rows) -> tuple[Rows, Passed | None] | None:
-        """(N,) the log-odds of class 1 where a network of two classes tells them directly, and what
-        it computed on the way, where that is known; else None.
+        """Return (N,) the log-odds of class 1 where a network of two classes computes them
+        directly, and its intermediate results where these are known; else None.
         """
         del x
         return None
 
     def labels(self, x: Rows) -> Ints:
-        """(N,) the answer for each row: the most probable class, or what the decision rule says."""
+        """Return (N,) the answer for each row: the most probable class, or the one by the decision
+        rule.
+        """
         best: Ints = self.scores(x, self.probabilities(x)).argmax(axis=1)
         return best
 
     def scores(self, x: Rows, p: Rows) -> Rows:
-        """(N, C) what decides about rows with these probabilities: the highest is the answer."""
+        """Return (N, C) scores of rows with these probabilities: the highest is the answer."""
         return p if self.decision is None else self.decision.scores(x, p)
 
     def with_decision(self, decision: Decision | None, data: Outline) -> Self:
-        """The same model with another decision rule; with None, as it is."""
+        """Return the same model with another decision rule; with None, unchanged."""
         if decision is None:
             return self
-        other = self._copy()
-        other.decision = decision.bind(data)
+        model = self._copy()
+        model.decision = decision.bind(data)
         if self.original is not None:
-            other.original = self.original.with_decision(decision, data)
-        return other
+            model.original = self.original.with_decision(decision, data)
+        return model
 
     def without_original(self) -> Self:
-        """The same model without the user's own program, as a search uses it."""
-        other = self._copy()
-        other.original = other.own = None
-        return other
+        """Return the same model without the user's own program, as a search uses it."""
+        model = self._copy()
+        model.original = model.own = None
+        return model
 
     def _copy(self) -> Self:
-        other = copy(self)
+        model = copy(self)
         if getattr(self._predict, "__self__", None) is self:
-            other._predict = MethodType(self._predict.__func__, other)
-        return other
+            model._predict = MethodType(self._predict.__func__, model)
+        return model
 
     def _checked(self, x: Rows, first: int) -> Rows:
         with self._explaining(x):
@@ -157,8 +159,8 @@ class Model:
 
 
 def check_probabilities(answer: Any, rows: int, first: int) -> Rows:
-    """The result of a model as (rows, C) probabilities, or an error that says what is wrong with
-    it.
+    """Return the result of a model as (rows, C) probabilities, or raise an error that says what is
+    wrong with it.
     """
     if isinstance(answer, Tensor):
         answer = answer.detach().cpu()

@@ -28,14 +28,14 @@ NOTHING_TO_DO = frozenset({nn.Dropout, nn.Identity})
 
 @dataclass(frozen=True)
 class Passed:
-    """The pieces that a batch has passed, each with what it answered: (rows, width)."""
+    """Keep the pieces that a batch has passed, each with its output: (rows, width)."""
 
     pieces: tuple[nn.Module, ...]
     answers: tuple[Tensor, ...]
 
     def at(self, rows: Tensor, layer: int) -> Passed:
-        """The way of some of the rows up to hidden layer number `layer`, with the answers that a
-        pull needs.
+        """Select some of the rows up to hidden layer number `layer`, with the answers that a pull
+        needs.
         """
         end = _place(self.pieces, layer) + 1
         ways = zip(self.pieces[:end], self.answers[:end], strict=True)
@@ -48,8 +48,8 @@ class Passed:
         )
 
     def pull(self, cotangent: Tensor) -> Tensor:
-        """The derivative with respect to the network's input, from the one with respect to the last
-        answer.
+        """Return the derivative with respect to the network's input, from the one with respect to
+        the last answer.
         """
         for piece, answer in zip(reversed(self.pieces), reversed(self.answers), strict=True):
             cotangent = _backward(piece, answer, cotangent)
@@ -58,23 +58,19 @@ class Passed:
 
 @dataclass(frozen=True)
 class Chain:
-    """The pieces of a dense network in order. It is made anew for each use, so whatever became of
-    the network since is seen.
-    """
+    """Pieces of a dense network in order. Rebuilt on each use, so changed weights are picked up."""
 
     pieces: tuple[nn.Module, ...]
 
     @classmethod
     def of(cls, module: nn.Module) -> Chain | None:
-        """The network as a chain, or None when it is anything else (or somebody watches it through
-        hooks).
-        """
+        """Return the network as a chain; None when it is anything else, or has hooks."""
         pieces: list[nn.Module] = []
         return cls(tuple(pieces)) if _collect(module, pieces) else None
 
     def up_to(self, z: Tensor, layer: int | None) -> tuple[Tensor, Pull]:
-        """The activations of hidden layer number `layer` (None: the network's output), and the way
-        back from there to `z`.
+        """Return the activations of hidden layer number `layer` (None: the network's output), and
+        what pulls a gradient back from there to `z`.
         """
         passed = self.run(z, layer)
         return passed.answers[-1] if passed.answers else z, passed.pull
@@ -94,13 +90,13 @@ class Chain:
 
 
 def _place(pieces: tuple[nn.Module, ...], layer: int) -> int:
-    """Which piece answers the activations of hidden layer number `layer`."""
+    """Return which piece computes the activations of hidden layer number `layer`."""
     bends = [place for place, piece in enumerate(pieces) if type(piece) not in AFFINE]
     return bends[layer]
 
 
 def _collect(module: nn.Module, pieces: list[nn.Module]) -> bool:
-    """Appends the pieces of a network; False when one is not known."""
+    """Append the pieces of a network; return False when one is unknown."""
     if module._forward_hooks or module._forward_pre_hooks:
         return False
     kind = type(module)
@@ -134,7 +130,7 @@ def _forward(piece: nn.Module, z: Tensor, *, in_place: bool) -> Tensor:
 
 
 def _backward(piece: nn.Module, answer: Tensor, cotangent: Tensor) -> Tensor:
-    """The cotangent before a piece, from the one after it and what the piece answered."""
+    """Pull the cotangent back through a piece, given what the piece computed."""
     kind = type(piece)
     if kind is nn.Linear:
         weight = piece._parameters["weight"]

@@ -39,11 +39,11 @@ ROUNDING = 1e-6  # float32, as a share of the greatest number
 
 
 class MixedError(ModelError):
-    """The function cannot be taken apart attribute by attribute; the message says why."""
+    """Raised when a function cannot be taken apart by attribute; the message says why."""
 
 
 class Curve(nn.Module):
-    """One number's part: a curve through knots, straight between them and beyond them, and what
+    """Add one number's part: a curve through knots, straight between them and beyond them, and what
     stands for a gap.
     """
 
@@ -69,7 +69,7 @@ class Curve(nn.Module):
         self.register_buffer("gap", torch.from_numpy(gap.astype(np.float32)))
 
     def forward(self, z: Tensor) -> Tensor:
-        """(N, columns) -> (N, len(into))"""
+        """Map (N, columns) -> (N, len(into))"""
         at = z[:, self.column].contiguous()
         right = torch.searchsorted(self.knots, at.detach()).clamp(1, len(self.knots) - 1)
         left = right - 1
@@ -81,7 +81,7 @@ class Curve(nn.Module):
 
 
 class Columns(nn.Module):
-    """The parts of all attributes added up: a matrix for categories and straight lines, curves for
+    """Add up the parts of all attributes: a matrix for categories and straight lines, curves for
     the rest.
     """
 
@@ -98,8 +98,8 @@ class Columns(nn.Module):
 
 
 def learn_columns(function: Numbers, domain: Domain, x: Rows, *, seed: int = 0) -> nn.Module | None:
-    """What turns encoded rows (`Encoder(domain)`) into the numbers of `function`; None when they
-    are the same. `x`: rows of the data.
+    """Learn what turns encoded rows (`Encoder(domain)`) into the numbers of `function`; None when
+    they are the same. `x`: rows of the data.
     """
     rng = np.random.default_rng(seed)
     base = domain.clip(domain.sample(1, rng=rng))
@@ -111,8 +111,8 @@ def learn_columns(function: Numbers, domain: Domain, x: Rows, *, seed: int = 0) 
 
 
 class _Part(NamedTuple):
-    """What one attribute adds to the numbers of the base row: at each of `knots`, and at a gap.
-    `is_line`: two knots say it all.
+    """Record what one attribute adds to the numbers of the base row, at each of `knots` and at a
+    gap. `is_line`: two knots say it all.
     """
 
     knots: Floats
@@ -166,8 +166,8 @@ def _part(function: Numbers, domain: Domain, base: Rows, a: int, rng: np.random.
 
 
 def _some_values(low: float, high: float, whole: bool, rng: np.random.Generator) -> Floats:
-    """Values of a number from bound to bound, half of them evenly and half near the lower bound:
-    amounts bend there.
+    """Draw values of a number from bound to bound, half of them evenly and half near the lower
+    bound: amounts bend there.
     """
     even = rng.random(TRIED // 2)
     near = np.exp(-rng.random(TRIED - TRIED // 2) * 12)
@@ -216,8 +216,8 @@ def _assemble(domain: Domain, base: Rows, constant: Floats, parts: list[_Part]) 
 
 
 def _straight(middle: Floats, matrix: Floats, offset: Floats) -> nn.Module:
-    """The simplest module for `(z − middle) · matrix + offset`: nothing, a scale, or a linear
-    layer.
+    """Return the simplest module for `(z − middle) · matrix + offset`: nothing, a scale, or a
+    linear layer.
     """
     width, wide = matrix.shape
     if width == wide and not (matrix - np.diag(np.diag(matrix))).any() and np.diag(matrix).all():
@@ -254,9 +254,7 @@ def _compare(
     rng: np.random.Generator,
     constant: Floats,
 ) -> None:
-    """Refuses what was learnt if it is not what the function does, and names the attribute that is
-    to blame where it can be told.
-    """
+    """Raise MixedError if what was learned is not what the function does."""
     rows = np.concatenate(
         [
             domain.sample(COMPARED, rng=rng),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Decision:
-    """How answers follow from probabilities.
+    """Define how answers follow from probabilities.
 
     - `threshold`: the probability of the favorable class (of class 1 where none is declared) from
       which a person gets it.
@@ -71,7 +71,7 @@ class Decision:
             object.__setattr__(self, "costs", _checked_costs(self.costs))
 
     def bind(self, data: Outline) -> DecisionRule:
-        """The rule for rows and classes of this data."""
+        """Return the rule for rows and classes of this data."""
         positive = 1 if data.favourable is None else data.favourable
         if self.costs is not None:
             return _of_costs(self, np.asarray(self.costs, dtype=np.float64), data, positive)
@@ -89,9 +89,9 @@ class Decision:
 
 @dataclass(frozen=True)
 class DecisionRule:
-    """A decision for rows of codes. `thresholds` of the class `positive` are those of all rows, or
-    with `column` of its codes from `low` on, and last that of all other codes. `costs`, in units of
-    the mean price of a mistake, are those of three or more classes.
+    """Apply a decision to rows of codes. `thresholds` of the class `positive` hold for all rows, or
+    with `column` for its codes from `low` on, the last one for all others. `costs`, in units of the
+    mean price of a mistake, belong to three or more classes.
     """
 
     given: Decision
@@ -102,16 +102,16 @@ class DecisionRule:
     costs: tuple[tuple[float, ...], ...] | None = None
 
     def threshold_of(self, x: Rows) -> Rows:
-        """(N,) the threshold of each row; NaN where there is none for its group."""
+        """Return (N,) the threshold of each row; NaN where there is none for its group."""
         thresholds = np.array(self.thresholds, dtype=np.float32)
         if self.column is None:
             return np.broadcast_to(thresholds, len(x))
-        place = x[:, self.column] - self.low
-        is_known = (place >= 0) & (place < len(thresholds) - 1)
-        return np.asarray(thresholds[np.where(is_known, place, -1).astype(np.int64)])
+        index = x[:, self.column] - self.low
+        is_known = (index >= 0) & (index < len(thresholds) - 1)
+        return np.asarray(thresholds[np.where(is_known, index, -1).astype(np.int64)])
 
     def scores(self, x: Rows, p: Rows) -> Rows:
-        """(N, C) the class with the highest score is the answer for a row with these
+        """Return (N, C) scores; the class with the highest score is the answer for a row with these
         probabilities.
         """
         if self.costs is not None:
@@ -124,7 +124,7 @@ class DecisionRule:
         return np.stack(columns, axis=1)
 
     def log_odds(self, x: Rows) -> Rows | None:
-        """(N,) what moves the boundary of class 1 to one half when it is added to its log-odds;
+        """Return (N,) what moves the boundary of class 1 to one half when added to its log-odds;
         None for costs of three or more classes, which move no boundary in parallel.
         """
         if self.costs is not None:
@@ -134,7 +134,7 @@ class DecisionRule:
         return np.asarray(moved if self.positive == 1 else -moved)
 
     def weighed(self, p: Tensor, x: Rows) -> Tensor:
-        """(N, C) probabilities as the rule weighs them: of these the highest is the answer's."""
+        """Weigh (N, C) probabilities by the rule, so that the highest is the answer's."""
         if self.costs is not None:
             costs = torch.tensor(self.costs, dtype=p.dtype, device=p.device)
             weighed = p @ (costs.max() - costs)
@@ -161,14 +161,14 @@ def _of_costs(
         )
     price = costs - np.diag(costs)[:, None]  # of a mistake, beyond the right answer's cost
     if (price < 0).any():
-        row, column = (int(place) for place in np.argwhere(price < 0)[0])
+        row, column = (int(index) for index in np.argwhere(price < 0)[0])
         raise SettingError(
             f"The costs say that for people whose true class is '{data.classes[row]}' the answer"
             f" '{data.classes[column]}' is cheaper than the right one. Rows are true classes and"
             " columns are answers; were they exchanged?"
         )
     idle = [
-        name for place, name in enumerate(data.classes) if not np.delete(price[place], place).any()
+        name for index, name in enumerate(data.classes) if not np.delete(price[index], index).any()
     ]
     if idle:
         raise SettingError(
@@ -226,19 +226,19 @@ def _of_groups(given: Decision, data: Outline, positive: int) -> DecisionRule:
                 " threshold. Give `threshold` for all others (--decision-threshold"
                 " '0.5,female=0.3')."
             )
-    other = nan if given.threshold is None else given.threshold
-    thresholds = tuple(given.thresholds.get(name, other) for name in names)
+    default = nan if given.threshold is None else given.threshold
+    thresholds = tuple(given.thresholds.get(name, default) for name in names)
     return DecisionRule(
         replace(given, by=by),
         positive,
-        thresholds=(*thresholds, other),
+        thresholds=(*thresholds, default),
         column=column,
         low=int(attribute.low),
     )
 
 
 def _names(attribute: Attribute) -> list[str]:
-    """The values of an attribute in words, in the order of its codes."""
+    """Return the values of an attribute in words, in the order of its codes."""
     return [attribute.describe(code) for code in range(int(attribute.low), int(attribute.high) + 1)]
 
 

@@ -32,8 +32,8 @@ class Encoder:
         return not self.one_hot
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(N, A) -> (N, width). A code that names no category (a missing value) has no column, so
-        all of its group are 0.
+        """Map (N, A) to (N, width). A code that names no category (a missing value) has no column,
+        so all of its group are 0.
         """
         if self.is_identity:
             return x

@@ -60,7 +60,7 @@ class Joint:
 
 
 class Joined(nn.Sequential):
-    """A user's `network`, behind what prepares its columns (`inputs`) and before what puts its
+    """Chain a user's `network` behind what prepares its columns (`inputs`) and before what puts its
     scores in order (`order`).
     """
 

@@ -46,23 +46,23 @@ class Tolerance:
 
     @classmethod
     def of(cls, given: Tolerance | float | str) -> Tolerance:
-        """500, "500", "5%" or "0.1sd"."""
+        """Parse 500, "500", "5%" or "0.1sd"."""
         if isinstance(given, Tolerance):
             return given
         if isinstance(given, int | float) and not isinstance(given, bool):
             return cls(float(given))
-        found = _WRITTEN.fullmatch(given.strip()) if isinstance(given, str) else None
+        match = _WRITTEN.fullmatch(given.strip()) if isinstance(given, str) else None
         try:
-            number = float(found[1]) if found else None
+            number = float(match[1]) if match else None
         except ValueError:
             number = None
-        if found is None or number is None:
+        if match is None or number is None:
             raise SettingError(
                 "A tolerance is an amount (500), a share of the person's own answer (5%) or"
                 f" standard deviations of all answers (0.1sd); got {given!r}."
             )
         units: dict[str | None, Unit] = {None: "amount", "%": "percent", "sd": "sd"}
-        unit = units[found[2]]
+        unit = units[match[2]]
         return cls(number / 100 if unit == "percent" else number, unit)
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class Tolerance:
 
 
 class ScoreModel(Model):
-    """A model whose answer is a number: `predict` takes (n, A) rows and returns (n,) or (n, 1)
+    """Model whose answer is a number: `predict` takes (n, A) rows and returns (n,) or (n, 1)
     numbers. `scale` is the standard deviation of the answers over people, from which `tolerance`
     and rounding take their measure.
     """
@@ -83,7 +83,7 @@ class ScoreModel(Model):
 
     @classmethod
     def of_network(cls, network: TorchModel) -> ScoreModel:
-        """A network that answers with one number."""
+        """Make the model of a network that returns one number."""
 
         model = cls(np.asarray)
         model.network, model.about, model.own = network, network.about, network.own
@@ -92,25 +92,25 @@ class ScoreModel(Model):
 
     def _ask_network(self, x: Rows) -> Any:
         assert self.network is not None
-        found = self.network.log_odds(x)  # of a single output: the output itself
-        assert found is not None
-        return found[0]
+        answers = self.network.log_odds(x)  # of a single output: the output itself
+        assert answers is not None
+        return answers[0]
 
     def within(self, tolerance: Tolerance, people: Rows) -> Self:
-        """The same model with a tolerance, and the scale of its answers to these people."""
+        """Return the same model with a tolerance, and the scale of its answers to these people."""
         scale = float(self.amounts(people).std()) if len(people) else 0.0
         return self.judged_by(tolerance, scale)
 
     def judged_by(self, tolerance: Tolerance, scale: float) -> Self:
-        """The same model with this tolerance and scale."""
-        other = self._copy()
-        other.tolerance, other.scale = tolerance, scale
+        """Return the same model with this tolerance and scale."""
+        model = self._copy()
+        model.tolerance, model.scale = tolerance, scale
         if isinstance(self.original, ScoreModel):
-            other.original = self.original.judged_by(tolerance, scale)
-        return other
+            model.original = self.original.judged_by(tolerance, scale)
+        return model
 
     def amounts(self, x: Rows) -> Floats:
-        """(N,) the answer for each row, computed in batches to bound memory."""
+        """Return (N,) the answer for each row, computed in batches to bound memory."""
         parts = [np.empty(0)]
         for first in range(0, len(x), self._batch):
             part = x[first : first + self._batch]
@@ -120,14 +120,14 @@ class ScoreModel(Model):
         return np.concatenate(parts)
 
     def limits(self, amounts: Floats) -> Floats:
-        """(N,) the tolerance for people with these answers, in the unit of the answers."""
+        """Return (N,) the tolerance for people with these answers, in the unit of the answers."""
         if self.tolerance.unit == "percent":
             return np.asarray(self.tolerance.value * np.abs(amounts))
         by = self.scale if self.tolerance.unit == "sd" else 1.0
         return np.full(len(amounts), self.tolerance.value * by)
 
     def rounding(self, amounts: Floats) -> Floats:
-        """How far answers like these may differ by rounding alone."""
+        """Return how far answers like these may differ by rounding alone."""
         return np.asarray(ROUNDING * np.maximum(np.abs(amounts), self.scale))
 
     def probabilities(self, x: Rows) -> Rows:
@@ -143,7 +143,9 @@ class ScoreModel(Model):
 
 
 def check_amounts(answer: Any, rows: int, first: int) -> Floats:
-    """The result of a model as (rows,) numbers, or an error that says what is wrong with it."""
+    """Return the result of a model as (rows,) numbers, or raise an error that says what is
+    wrong with it.
+    """
     if isinstance(answer, Tensor):
         answer = answer.detach().cpu()
     try:

@@ -27,7 +27,7 @@ GradientsOf = Literal["logits", "probabilities"]
 
 
 class TorchModel(Model):
-    """An `nn.Module` that takes coded rows, or what `encoder` makes of them.
+    """Wrap an `nn.Module` that takes coded rows, or what `encoder` makes of them.
 
     The module runs in eval mode, on the device where it lies. `outputs` says whether it ends in
     logits or probabilities; "auto" looks whether the last thing it computes is a softmax or
@@ -61,14 +61,14 @@ class TorchModel(Model):
     # -- looking inside ----------------------------------------------------------------------------
 
     def layers(self, x: Rows) -> dict[str, int]:
-        """The hidden layers in order, each with its number of neurons. One row is enough to find
-        out.
+        """Return the hidden layers in order, each with its number of neurons. One row is enough to
+        find out.
         """
         return {name: values.shape[1] for name, values in self.activations(x[:1]).items()}
 
     def activations(self, x: Rows) -> dict[str, Tensor]:
-        """What every hidden layer answers to these rows, after its non-linearity: name -> (N,
-        neurons).
+        """Return what every hidden layer computes for these rows, after its non-linearity: name ->
+        (N, neurons).
         """
         names = self._look_at(x)
         parts: dict[str, list[Tensor]] = {name: [] for name in names}
@@ -82,7 +82,7 @@ class TorchModel(Model):
         return {name: torch.cat(values) for name, values in parts.items()}
 
     def activation(self, x: Rows, layer: str) -> Tensor:
-        """What one layer answers; the network runs only up to there."""
+        """Return what one layer computes; the network runs only up to there."""
         call = self._index(x, layer)
         with torch.no_grad():
             return torch.cat(
@@ -97,8 +97,8 @@ class TorchModel(Model):
         layer: str | None = None,
         of: GradientsOf = "probabilities",
     ) -> Rows:
-        """(N, width) the gradient, with respect to the encoded rows, of an objective on a layer's
-        activations.
+        """Return (N, width) the gradient, with respect to the encoded rows, of an objective on a
+        layer's activations.
 
         The objective is given by its derivative: `cotangent` takes the activations (N, neurons), or
         the class probabilities or logits (`of`) when no layer is named, and returns the objective's
@@ -139,7 +139,7 @@ class TorchModel(Model):
         return _to_numpy(gradient)
 
     def with_zeroed(self, layer: str, neurons: Sequence[int] | Ints, x: Rows) -> TorchModel:
-        """The same network with these neurons of a layer silenced. `x`: any one row."""
+        """Return the same network with these neurons of a layer silenced. `x`: any one row."""
         call, count = self._index(x, layer), self.layers(x)[layer]
         chosen = np.asarray(neurons, dtype=np.int64)
         if len(chosen) and not (chosen.min() >= 0 and chosen.max() < count):
@@ -151,25 +151,25 @@ class TorchModel(Model):
             call, torch.ones(count, device=self.device, dtype=self.dtype)
         ).clone()
         mask[torch.from_numpy(chosen).to(self.device)] = 0
-        other = TorchModel(
+        model = TorchModel(
             self.module,
             encoder=self.encoder,
             outputs=self._outputs,
             batch=self._batch,
             closed_form=self._closed_form,
         )
-        other._names, other._zeroed = self._names, {**self._zeroed, call: mask}
-        other.about, other.decision = self.about, self.decision
-        return other
+        model._names, model._zeroed = self._names, {**self._zeroed, call: mask}
+        model.about, model.decision = self.about, self.decision
+        return model
 
     def outputs(self, x: Rows) -> Outputs:
-        """Whether the network ends in "logits" or "probabilities". `x`: any one row."""
+        """Return "logits" or "probabilities": what the network ends in. `x`: any one row."""
         self._look_at(x)
         return self._outputs
 
     def logits(self, x: Rows) -> Rows:
-        """(N, C) numbers whose softmax are the class probabilities. They do not saturate, also
-        those of a network that ends in a softmax or sigmoid.
+        """Return (N, C) numbers whose softmax are the class probabilities. They do not saturate,
+        also those of a network that ends in a softmax or sigmoid.
         """
         with torch.inference_mode(), self._explaining(x):
             if self.outputs(x) == "logits":
@@ -215,7 +215,7 @@ class TorchModel(Model):
         *,
         layer: str,
     ) -> Rows:
-        """As `gradient`, at some rows of a batch that the network was given before."""
+        """Compute `gradient` at some rows of an earlier batch."""
         with torch.inference_mode():
             some = passed.at(torch.from_numpy(rows).to(self.device), self._index(x, layer))
             return _to_numpy(some.pull(cotangent(some.answers[-1])))
@@ -228,8 +228,8 @@ class TorchModel(Model):
             return _to_numpy(self._to_probabilities(self._run(x)))
 
     def _parts(self, x: Rows) -> list[Rows]:
-        """The rows in batches; one empty batch when there are none, so that shapes are right all
-        the same.
+        """Return the rows in batches; one empty batch when there are none, so that shapes are right
+        all the same.
         """
         return [x[start : start + self._batch] for start in range(0, max(len(x), 1), self._batch)]
 
@@ -248,8 +248,8 @@ class TorchModel(Model):
         return self._pass(x, silence=silence)[0]
 
     def _pass(self, x: Rows, *, silence: bool = True) -> tuple[Tensor, Passed | None]:
-        """The network's answer, by the shortest way that tells the truth, and what it computed on
-        the way, where that is known.
+        """Return the network's output, computed in the fastest exact way, and its intermediate
+        results where these are known.
         """
         chain = self._chain()
         if chain is None:
@@ -288,7 +288,7 @@ class TorchModel(Model):
         return reached.flatten(1)
 
     def _rest(self) -> None:
-        """Eval mode, also for a part that was put back into training."""
+        """Switch to eval mode, also for a part that was put back into training."""
         if any(part.training for part in self.module.modules()):
             self.module.eval()
 
@@ -308,9 +308,7 @@ class TorchModel(Model):
         )
 
     def _decided(self, output: Tensor, x: Rows) -> Tensor:
-        """The class probabilities, moved so that the decision rule's boundary lies where two are
-        equal.
-        """
+        """Move the class probabilities so that two are equal at the decision rule's boundary."""
         rule = self.decision
         moved = None if rule is None else rule.log_odds(x)
         if rule is None or moved is None or self._outputs == "probabilities":
@@ -322,12 +320,12 @@ class TorchModel(Model):
 
     @property
     def _is_parallel(self) -> bool:
-        """Whether the decision rule, if any, moves logits by a number of its own for each row."""
+        """Return True if the decision rule, if any, moves logits by one number for each row."""
         return self.decision is None or self.decision.costs is None
 
     def _logits(self, z: Tensor, x: Rows) -> Tensor:
-        """(N, C) numbers whose softmax are the class probabilities: what went into a final softmax
-        or sigmoid, if there is one.
+        """Return (N, C) numbers whose softmax are the class probabilities: what went into a final
+        softmax or sigmoid, if there is one.
         """
         if self._outputs != "probabilities":
             return as_logits(self._call(z, x), "logits")
@@ -339,7 +337,7 @@ class TorchModel(Model):
         return as_logits(before, "logits")
 
     def _decided_logits(self, logits: Tensor, x: Rows) -> Tensor:
-        """The logits, moved so that the decision rule's boundary lies where two are equal."""
+        """Move the logits so that two are equal at the decision rule's boundary."""
         if self.decision is None:
             return logits
         moved = self.decision.log_odds(x)
@@ -350,7 +348,7 @@ class TorchModel(Model):
         return torch.stack([logits[:, 0], logits[:, 1] + odds], dim=1)
 
     def _look_at(self, x: Rows) -> list[str]:
-        """Names the layers, once, by running a row through the network."""
+        """Name the layers, once, by running a row through the network."""
         if self._names is None:
             self._rest()
             row = x[:1] if len(x) else np.zeros((1, x.shape[1]), dtype=np.float32)
@@ -369,7 +367,7 @@ class TorchModel(Model):
 
     @contextmanager
     def _refusing(self, x: Rows) -> Iterator[None]:
-        """What torch says of rows that a network cannot take, in words."""
+        """Explain errors of torch about rows that a network cannot take."""
         try:
             yield
         except (torch.OutOfMemoryError, FairprobeError):
@@ -383,7 +381,7 @@ class TorchModel(Model):
 
 
 def as_logits(output: Tensor, outputs: Outputs) -> Tensor:
-    """(N, C) numbers whose softmax are the class probabilities, from what a network answers:
+    """Return (N, C) numbers whose softmax are the class probabilities, from what a network answers:
     "logits" or "probabilities".
     """
     if output.ndim == 2 and output.shape[1] == 1:
@@ -412,9 +410,7 @@ def _stopping() -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Small matrices are slower on two threads than on one: work below runs on one, and the setting
-    is put back.
-    """
+    """Run on one thread, which is faster for small matrices, and restore the setting."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -54,12 +54,9 @@ _NAMES = [
 
 
 def _functions(*names: str) -> frozenset[Any]:
-    """The functions of these names, wherever torch has them."""
+    """Find the functions of these names, wherever torch has them."""
     return frozenset(
-        getattr(place, name)
-        for name in names
-        for place in (F, torch, Tensor)
-        if hasattr(place, name)
+        getattr(home, name) for name in names for home in (F, torch, Tensor) if hasattr(home, name)
     )
 
 
@@ -70,7 +67,7 @@ EXPONENTIALS = _functions("exp", "exp_")
 
 
 class Reached(Exception):  # noqa: N818  (a signal, not a failure)
-    """The layer that was asked for has been computed; the rest of the network need not run."""
+    """Raised when the requested layer has been computed; the rest of the network need not run."""
 
 
 class Watch(TorchFunctionMode):
@@ -124,8 +121,8 @@ class BeforeProbabilities(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kept = None
         if func in PROBABILITIES or func in LOG_PROBABILITIES or func in EXPONENTIALS:
-            given = args[0] if args else (kwargs or {})["input"]
-            kept = given.clone() if func.__name__.endswith("_") else given
+            value = args[0] if args else (kwargs or {})["input"]
+            kept = value.clone() if func.__name__.endswith("_") else value
         result = func(*args, **(kwargs or {}))
         if kept is not None:
             alone = "sigmoid" in func.__name__
@@ -142,8 +139,8 @@ class BeforeProbabilities(TorchFunctionMode):
         return result
 
     def of(self, output: Tensor) -> Tensor | None:
-        """The logits of what the network answered: of a softmax, or of a sigmoid with one column.
-        None where the answer comes from neither.
+        """Return the logits of what the network answered: of a softmax, or of a sigmoid with one
+        column. None where the answer comes from neither.
         """
         for answer, before, alone in reversed(self._seen):
             width = 1 if alone else before.shape[-1]
@@ -218,18 +215,18 @@ class _Survey(TorchFunctionMode):
 
 
 def _shares(tensor: Tensor, others: list[Tensor]) -> bool:
-    """Whether a tensor is one of the others, or a view of one: the same numbers in another
+    """Return True if a tensor is one of the others, or a view of one: the same numbers in another
     shape.
     """
     return any(
-        tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
-        for other in others
+        tensor.untyped_storage().data_ptr() == another.untyped_storage().data_ptr()
+        for another in others
     )
 
 
 def layer_names(module: nn.Module, z: Tensor) -> tuple[list[str], bool]:
-    """The hidden layers' names in order, and whether the network ends in probabilities; found by
-    one forward pass over `z`.
+    """Return the hidden layers' names in order, and whether the network ends in probabilities;
+    found by one forward pass over `z`.
 
     A layer is called after the module that computes it; a function inside a larger module adds its
     own name, a repeated call a number. A final sigmoid or the like is the output, no hidden layer.
@@ -267,22 +264,23 @@ class _Sources(TorchFunctionMode):
 def source_names(
     module: nn.Module, run: Callable[[], Any], functions: frozenset[Any]
 ) -> list[str] | None:
-    """The calls of these functions in a network that was read from a file, in order, by the names
-    that the file's author gave to its parts; None for any other network. `run` is a forward pass.
+    """Return the calls of these functions in a network that was read from a file, in order, by the
+    names that the file's author gave to its parts; None for any other network. `run` is a forward
+    pass.
     """
     graphs = [part for part in module.modules() if isinstance(part, fx.GraphModule)]
     if len(graphs) != 1:
         return None
     owner = next(part for part in module.modules() if graphs[0] in part.children())
-    given: list[Any] = []
-    hook = owner.register_forward_pre_hook(lambda _, args: given.extend(args))
+    arguments: list[Any] = []
+    hook = owner.register_forward_pre_hook(lambda _, args: arguments.extend(args))
     try:
         with torch.no_grad():
             run()
             graph = _Named(graphs[0])
-            found = _Sources(graph, functions)
-            with found:
-                graph.run(*given)
+            sources = _Sources(graph, functions)
+            with sources:
+                graph.run(*arguments)
     finally:
         hook.remove()
-    return found.names
+    return sources.names

@@ -62,7 +62,7 @@ FILE = 'model = "toy"\nuser = "{age}"\nlabels = ["good", "bad"]\n'
     [
         ("model = ", "is not valid TOML"),
         (FILE + "colour = 1", "there is no setting 'colour'"),
-        (FILE.replace("{age}", "age"), "asks about nobody"),
+        (FILE.replace("{age}", "age"), "needs a slot such as"),
         (FILE.replace("{age}", "{age} }"), "stray '}'"),
         (FILE.replace('"bad"', '"good"'), "two different classes"),
         (FILE.replace('["good", "bad"]', '{good = "yes", bad = "YES"}'), "stands for two classes"),

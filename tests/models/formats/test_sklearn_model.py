@@ -488,14 +488,14 @@ DEEP = (
     + "]}" * 3000
 )
 MALFORMED: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "not a .skops file"),
-    "text": (b"hello", "not a .skops file"),
+    "empty": (b"", "is empty; write the .skops file again"),
+    "text": (b"hello", "not a complete .skops file"),
     "later version of zip": (
         GOOD.replace(b"PK\1\2\x14\3\x14", b"PK\1\2\x14\3\xa9"),
-        "not a .skops file",
+        "not a complete .skops file",
     ),
-    "truncated": (GOOD[: len(GOOD) // 2], "truncated"),
-    "no end": (GOOD[:-30], "truncated"),
+    "truncated": (GOOD[: len(GOOD) // 2], "not a complete .skops file"),
+    "no end": (GOOD[:-30], "not a complete .skops file"),
     "a pickle": (pickle.dumps({"a": 1}), "is a pickle, and opening a pickle runs"),
     "another archive": (_zip(readme_txt="hello"), r"has no schema\.json"),
     "no json": (_zip(schema_json="{"), "not a readable .skops file"),
@@ -531,7 +531,7 @@ def test_malformed_skops_files_are_refused_in_a_sentence(name: str, tmp_path: Pa
 
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="There is no file"):
+    with pytest.raises(StorageError, match="No such file"):
         open_skops(tmp_path / "nowhere.skops")
     with pytest.raises(StorageError, match="is a folder"):
         open_encoder_skops(tmp_path)

@@ -74,21 +74,21 @@ def translate(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> An
 
 def _unchanged(draft: Draft, name: str, overload: str, args: Sequence[Any]) -> Any:
     packet = getattr(torch.ops.aten, name, None)
-    found = getattr(packet, overload or "default", None)
-    if found is None:
+    function = getattr(packet, overload or "default", None)
+    if function is None:
         raise Unsupported(f"its operator aten::{name} is unknown to this version of torch")
-    schema = found._schema
+    schema = function._schema
     takes_text = any(
         "str" in str(argument.type) and value is not None
         for argument, value in zip(schema.arguments, args, strict=False)
     )
-    random = torch.Tag.nondeterministic_seeded in getattr(found, "tags", ())
+    random = torch.Tag.nondeterministic_seeded in getattr(function, "tags", ())
     if takes_text or random or (name.startswith("_") and name not in INTERNAL_BUT_PURE):
         raise Unsupported(f"its operator aten::{name} is not supported")
     given = list(zip(schema.arguments, args, strict=False))
     positional = [value for argument, value in given if not argument.kwarg_only]
     named = {argument.name: value for argument, value in given if argument.kwarg_only}
-    return draft.call(found, *positional, **named)
+    return draft.call(function, *positional, **named)
 
 
 def _sizes(sizes: Any) -> list[Any]:
@@ -177,8 +177,8 @@ def _attention(
         raise Unsupported(
             "it draws random numbers (attention in training mode); save it in eval mode"
         )
-    given = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
-    return draft.call(F.scaled_dot_product_attention, query, key, value, mask, **given)
+    options = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa}
+    return draft.call(F.scaled_dot_product_attention, query, key, value, mask, **options)
 
 
 WRITTEN: dict[str, Callable[..., Any]] = {

@@ -27,7 +27,7 @@ WriteBack: TypeAlias = Callable[[nn.Module, Path], None]  # a network with new w
 
 @dataclass(frozen=True)
 class Input:
-    """One of the inputs of a model: its name, its number of columns, and whether it takes whole
+    """Input of a model: its name, its number of columns, and whether it takes whole
     numbers, such as the positions of categories.
     """
 
@@ -37,7 +37,7 @@ class Input:
 
 
 class Trial:
-    """The rows with which a model is tried when it is opened. Without data they are random, small
+    """Provide rows to try a model with when it is opened. Without data they are random, small
     and large, always the same, and a model may refuse some of them; see `models.feed` for rows of
     the data.
     """
@@ -48,21 +48,21 @@ class Trial:
     size: tuple[int, int] | None = None  # height and width, of pictures
 
     def rows(self, inputs: Sequence[Input], name: str) -> Rows:
-        """(N, columns) rows for the inputs of the model `name`, side by side."""
+        """Return (N, columns) rows for the inputs of the model `name`, side by side."""
         del name
-        width = sum(each.width for each in inputs)
-        return random_rows(width, whole=any(each.whole for each in inputs))
+        width = sum(part.width for part in inputs)
+        return random_rows(width, whole=any(part.whole for part in inputs))
 
     def layouts(self, names: Sequence[str], *, coded: bool = False) -> list[tuple[Input, ...]]:
-        """What the data could be for the inputs of a model that does not say how wide they are. A
-        network with embeddings takes categories by position (`coded`).
+        """Return the possible inputs of a model that does not say how wide they are. A network with
+        embeddings takes categories by position (`coded`).
         """
         del names, coded
         return []
 
 
 def random_rows(width: int, *, whole: bool = False) -> Rows:
-    """Rows to try a model with, small and large, always the same. `whole`: no fractions."""
+    """Draw rows to try a model with, small and large, always the same. `whole`: no fractions."""
     rng = np.random.default_rng(20)
     rows = np.concatenate(
         [rng.normal(scale=scale, size=(TRIED, width)) for scale in SCALES]
@@ -72,7 +72,7 @@ def random_rows(width: int, *, whole: bool = False) -> Rows:
 
 @runtime_checkable
 class Varying(Protocol):
-    """A program that may answer the same rows differently (`Model.settle`, `answer_shares`)."""
+    """Program that may answer the same rows differently (`Model.settle`, `answer_shares`)."""
 
     def settle(self, frame: pd.DataFrame) -> None: ...
 
@@ -81,7 +81,7 @@ class Varying(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """A user's own model: what it takes, how it predicts, and its network where that is accessible.
+    """Describe a user's own model: what it takes, how it predicts, and its network if accessible.
 
     It takes *numbers*, a float32 array (n, width) of the columns that it was trained on, or
     *words*, a pandas DataFrame of the table's own columns and values. `predict` is the user's own
@@ -117,7 +117,7 @@ class Opened:
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """A kind of model that can be loaded.
+    """Describe a kind of model that can be loaded.
 
     - `name`, `title`, `about`: for lists; `about` is one sentence
     - `given`: what to pass as the model, such as "file.onnx"
@@ -144,7 +144,7 @@ class Format:
 
 
 def import_library(module: str, what: str, install: str) -> Any:
-    """A library that a format needs, or an error that says how to install it."""
+    """Import a library that a format needs, or raise an error that says how to install it."""
     try:
         return import_module(module)
     except ImportError as error:

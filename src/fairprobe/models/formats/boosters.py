@@ -212,7 +212,7 @@ def open_catboost(path: Path) -> Opened:
             " your own code that calls it (module:function)."
         )
     names = tuple(model.feature_names_)
-    words = [names[place] for place in model.get_cat_feature_indices()]
+    words = [names[column] for column in model.get_cat_feature_indices()]
 
     def predict(x: Any) -> Any:
         if words:
@@ -322,12 +322,12 @@ def _codes(frame: pd.DataFrame, names: tuple[str, ...], categories: dict[str, li
     """Replace categories by their positions; those that the model does not list are missing."""
     _check_columns(frame, names)
     numbers = np.empty((len(frame), len(names)))
-    for place, name in enumerate(names):
+    for column, name in enumerate(names):
         if name in categories:
             codes = pd.Categorical(frame[name], categories=categories[name]).codes
-            numbers[:, place] = np.where(codes < 0, np.nan, codes)
+            numbers[:, column] = np.where(codes < 0, np.nan, codes)
         else:
-            numbers[:, place] = frame[name].to_numpy(dtype=np.float64)
+            numbers[:, column] = frame[name].to_numpy(dtype=np.float64)
     return numbers
 
 

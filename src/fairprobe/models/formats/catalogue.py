@@ -29,10 +29,10 @@ FORMATS: tuple[Format, ...] = (
 
 
 def format_of(path: Path) -> Format | None:
-    """The format of a file, by its ending."""
-    return next((each for each in FORMATS if path.suffix.lower() in each.endings), None)
+    """Return the format of a file, by its ending."""
+    return next((form for form in FORMATS if path.suffix.lower() in form.endings), None)
 
 
 def supported() -> str:
-    """The end of a message about a model that cannot be loaded."""
-    return f"Supported are {', '.join(each.given for each in FORMATS)}."
+    """Return the end of a message about a model that cannot be loaded."""
+    return f"Supported are {', '.join(form.given for form in FORMATS)}."

@@ -64,7 +64,7 @@ Watch: TypeAlias = Callable[[int, int], None]
 
 @dataclass
 class Usage:
-    """What was used, and what was answered: counted once for each question and ask."""
+    """Count what was used and answered, once for each question and request."""
 
     requests: int = 0
     stored: int = 0  # answers that were in the cache
@@ -87,7 +87,7 @@ class _Job:
 
 
 class Chat:
-    """A chat endpoint with a prompt.
+    """Query a chat endpoint with a prompt.
 
     `cache` is the SQLite file of the answers; `dry_run` sends nothing, counts what would be sent,
     and makes answers up. The token is the one of `Service`.
@@ -142,22 +142,24 @@ class Chat:
 
     @property
     def asks(self) -> int:
-        """How often each question is asked; known after the first answers."""
+        """Return how often each question is sent; known after the first answers."""
         return self._asks or 1
 
     @property
     def most_asks(self) -> int:
-        """How often each side of a pair is asked before a difference counts."""
+        """Return how often each side of a pair is sent before a difference counts."""
         return max(self.asks, self.prompt.answers.settle if self._varies else VARYING)
 
     def shares(self, people: Sequence[Values]) -> Floats:
-        """(n, C + 1) how often each class was answered, and last how often none was."""
-        p = np.stack([self._p(each)[: self.asks].mean(axis=0) for each in self._ask(people)])
+        """Return (n, C + 1) how often each class was answered, and last how often none was."""
+        p = np.stack(
+            [self._p(question)[: self.asks].mean(axis=0) for question in self._ask(people)]
+        )
         return np.column_stack([p, np.maximum(1 - p.sum(axis=1), 0)])
 
     def labels(self, people: Sequence[Values]) -> Floats:
-        """(n, C) the probability of each class where all asks agree on the most probable one;
-        where they do not, or where there is no answer, the same for all classes: a tie.
+        """Return (n, C) the probability of each class where all asks agree on the most probable
+        one; where they do not, or where there is no answer, the same for all classes: a tie.
         """
         tie = np.full(len(self.classes), 1 / len(self.classes))
         rows = []
@@ -186,18 +188,18 @@ class Chat:
     # -- asking ------------------------------------------------------------------------------------
 
     def _ask(self, people: Sequence[Values]) -> list[bytes]:
-        """Have the answers about these people; returns their questions."""
+        """Fetch the answers about these people; return their questions."""
         if self._asks is None:
             self._measure_noise(people)
         return self._fetch(people, self.asks)
 
     def _p(self, question: bytes) -> Floats:
-        """(asks, C) the probabilities in the answers to a question."""
+        """Return (asks, C) the probabilities in the answers to a question."""
         seen, asks = self._seen[question], self._settled.get(question, self.asks)
         return np.stack([self.reader.probabilities(seen[ask]) for ask in range(asks)])
 
     def _is_sure(self, question: bytes) -> bool:
-        """Whether all answers to a question name the same class."""
+        """Return True if all answers to a question name the same class."""
         p = self._p(question)
         return len(set(p.argmax(axis=1))) == 1 and bool((p.sum(axis=1) >= LEAST_MASS).all())
 
@@ -205,14 +207,14 @@ class Chat:
         """Ask some questions several times, and decide how often every one is asked."""
         probed = list(dict.fromkeys(self._fetch(people[:PROBED], VARYING)))
         replies = [[self._seen[question][ask] for ask in range(VARYING)] for question in probed]
-        outcomes = [[self.reader.outcome(one) for one in each] for each in replies]
+        outcomes = [[self.reader.outcome(reply) for reply in each] for each in replies]
         if self.prompt.answers.read == "logprobs":
             self._check_probabilities(replies)
-            p = [np.stack([self.reader.probabilities(one) for one in each]) for each in replies]
+            p = [np.stack([self.reader.probabilities(reply) for reply in each]) for each in replies]
             self.usage.varied = sum(bool(np.ptp(each, axis=0).max() > STEADY) for each in p)
         else:
             self.usage.varied = sum(len(set(each)) > 1 for each in outcomes)
-            self._check_readable(replies, [one for each in outcomes for one in each])
+            self._check_readable(replies, [reply for each in outcomes for reply in each])
         self.usage.probed = len(probed)
         self._varies = self.usage.varied > 0
         varying = VARYING if self.usage.varied else 1
@@ -229,16 +231,14 @@ class Chat:
             )
 
     def _check_probabilities(self, replies: list[list[Reply]]) -> None:
-        if any(one.top is None and not one.is_refusal for each in replies for one in each):
+        if any(reply.top is None and not reply.is_refusal for each in replies for reply in each):
             raise ModelError(
                 f"{self.name} returns no log-probabilities. Read its answers instead:"
                 ' read = "text" in [answers] of the prompt file.'
             )
 
     def _fetch(self, people: Sequence[Values], asks: int) -> list[bytes]:
-        """Have the first `asks` answers to the questions about these people; returns the
-        questions.
-        """
+        """Fetch the first `asks` answers to questions about these people; return the questions."""
         questions, jobs = [], dict[tuple[bytes, int], _Job]()
         for values in people:
             messages = self.prompt.messages(values)
@@ -266,7 +266,7 @@ class Chat:
         """Refuse a batch that would exceed a limit, before any of it is sent."""
         limits, prices, used = self.prompt.limits, self.prompt.prices, self.usage
         estimates = [self.prompt.estimate(job.messages) for job in jobs]
-        sent, received = (sum(each) for each in zip(*estimates, strict=True))
+        sent, received = (sum(amounts) for amounts in zip(*estimates, strict=True))
         planned = {
             "requests": (used.requests + len(jobs), limits.requests),
             "tokens": (used.sent + used.received + sent + received, limits.tokens),
@@ -324,7 +324,7 @@ class Chat:
                 self._take(job, reply)
 
     def _pretend(self, job: _Job) -> None:
-        """An answer that depends on nothing but the question."""
+        """Make up an answer that depends on nothing but the question."""
         words = [self.prompt.words[label][0] for label in self.classes]
         word = words[job.question[0] % len(words)]
         self._take(job, Reply(word, top=[(word, 0.0)]))
@@ -352,7 +352,7 @@ class Chat:
 
 
 def open_chat(address: str, *, prompt: Prompt | Path | str | None = None, **settings: Any) -> Chat:
-    """The chat endpoint at an address, with the prompt of a file."""
+    """Open the chat endpoint at an address, with the prompt of a file."""
     if prompt is None:
         raise SettingError(
             f"A chat endpoint ({SCHEME}https://…) needs a prompt file: --prompt prompt.toml."
@@ -368,7 +368,7 @@ def open_chat(address: str, *, prompt: Prompt | Path | str | None = None, **sett
 
 
 class ChatRows:
-    """A chat endpoint as a model of rows: a callable from a DataFrame to probabilities."""
+    """Use a chat endpoint as a model of rows: a callable from a DataFrame to probabilities."""
 
     def __init__(self, chat: Chat) -> None:
         self.chat, self.classes = chat, chat.classes
@@ -383,12 +383,12 @@ class ChatRows:
         self.chat.settle(_people(frame))
 
     def shares(self, frame: pd.DataFrame) -> Floats:
-        """How often each class was answered, and last how often none was."""
+        """Return how often each class was answered, and last how often none was."""
         return self.chat.shares(_people(frame))
 
 
 def open_chat_rows(address: str, **settings: Any) -> Opened:
-    """A chat endpoint as a black box for the rows of a table."""
+    """Open a chat endpoint as a black box for the rows of a table."""
     chat = open_chat(address, **settings)
     return Opened(
         kind="chat endpoint",
@@ -403,7 +403,7 @@ def open_chat_rows(address: str, **settings: Any) -> Opened:
 
 
 class ChatText(TextModel):
-    """A chat endpoint as a model of texts: what stands for {text} in the prompt. No answer is an
+    """Use a chat endpoint as a model of texts, which replace {text} in the prompt. No answer is an
     outcome of its own.
     """
 
@@ -424,7 +424,7 @@ class ChatText(TextModel):
 def open_chat_text(
     source: str, *, classes: Sequence[str] | None = None, **settings: Any
 ) -> TextModel:
-    """A chat endpoint as a model of texts."""
+    """Open a chat endpoint as a model of texts."""
     if classes is not None:
         raise SettingError("The classes of a chat endpoint are the [labels] of its prompt file.")
     return ChatText(open_chat(source, **settings))

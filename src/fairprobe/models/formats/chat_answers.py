@@ -48,7 +48,7 @@ QUOTES = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"'})
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What is kept of one answer: its text, whether it is marked as a refusal, the probabilities of
+    """Keep one answer: its text, whether it is marked as a refusal, the probabilities of
     its first token, the tokens it took, and which version of the model the server says it is.
     """
 
@@ -61,7 +61,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 def reply_of(answer: Any, what: str) -> Reply:
-    """The reply in the JSON of a chat completion."""
+    """Read the reply in the JSON of a chat completion."""
     try:
         choice = answer["choices"][0]
         message = choice["message"]
@@ -87,21 +87,21 @@ def reply_of(answer: Any, what: str) -> Reply:
         ) from error
 
 
-def _top(given: Any) -> list[tuple[str, float]] | None:
-    """The tokens that could have come first, and their log-probabilities."""
-    if not given or not given.get("content"):
+def _top(logprobs: Any) -> list[tuple[str, float]] | None:
+    """Read the tokens that could have come first, and their log-probabilities."""
+    if not logprobs or not logprobs.get("content"):
         return None
     pairs = [
-        (str(each["token"])[:100], float(each["logprob"]))
-        for each in given["content"][0]["top_logprobs"]
+        (str(entry["token"])[:100], float(entry["logprob"]))
+        for entry in logprobs["content"][0]["top_logprobs"]
     ]
     if any(math.isnan(logprob) or logprob > 1e-3 for _, logprob in pairs):
         raise ValueError
     return pairs
 
 
-def _count(given: Any) -> int | None:
-    return given if isinstance(given, int) and 0 <= given < 2**40 else None
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and 0 <= value < 2**40 else None
 
 
 class Reader:
@@ -119,7 +119,7 @@ class Reader:
         self._word = re.compile(rf"(?<!\w)({either})(?!\w)")
 
     def outcome(self, reply: Reply) -> int:
-        """The number of the class, or `REFUSED` or `UNREADABLE`."""
+        """Return the number of the class, or `REFUSED` or `UNREADABLE`."""
         if reply.is_refusal:
             return REFUSED
         text = reply.text.translate(QUOTES).casefold()
@@ -127,15 +127,15 @@ class Reader:
         first = self._word.match(text, start.end() if start else 0)
         if first:
             return self._number[first[1]]
-        found = {self._number[word] for word in self._word.findall(text)}
-        if len(found) == 1 and not NEGATION.search(text) and not REFUSAL.search(text):
-            return found.pop()
+        classes = {self._number[word] for word in self._word.findall(text)}
+        if len(classes) == 1 and not NEGATION.search(text) and not REFUSAL.search(text):
+            return classes.pop()
         return REFUSED if REFUSAL.search(text) else UNREADABLE
 
     def probabilities(self, reply: Reply) -> Floats:
-        """(C,) the probability of each class. From log-probabilities where the reply has them: the
-        mass of the tokens that can only begin a word of that class. What is missing to 1 is on no
-        class. Otherwise 1 for the class that was answered, or 0 for all.
+        """Return (C,) the probability of each class. From log-probabilities where the reply has
+        them: the mass of the tokens that can only begin a word of that class. What is missing to 1
+        is on no class. Otherwise 1 for the class that was answered, or 0 for all.
         """
         p = np.zeros(len(self.classes))
         if reply.top is None or reply.is_refusal:
@@ -156,7 +156,7 @@ class Reader:
 
 
 def digest(address: str, request: dict[str, Any], messages: list[dict[str, str]]) -> bytes:
-    """What identifies a question."""
+    """Return what identifies a question."""
     text = json.dumps([address, request, messages], sort_keys=True, default=str)
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
@@ -180,7 +180,7 @@ class Cache:
             self._rows.execute(SCHEMA)
 
     def get(self, question: bytes, ask: int) -> Reply | None:
-        """The stored answer to the ask of this number."""
+        """Return the stored answer to the request of this number."""
         with self._explained(), self._lock:
             row = self._rows.execute(
                 "SELECT reply FROM answers WHERE key = ?", (self._key(question, ask),)

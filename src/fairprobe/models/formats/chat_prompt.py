@@ -55,7 +55,7 @@ Words = str | list[str]
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A turn before the question: what was asked, or the values that the template asks with, and
+    """Turn before the question: what was asked, or the values that the template asks with, and
     the answer.
     """
 
@@ -65,7 +65,7 @@ class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How answers are read.
+    """Define how answers are read.
 
     - `asks`: requests for each person. None: `VARYING` where answers vary, otherwise 1.
     - `settle`: requests for each side of a pair whose answers differ, before it is a finding.
@@ -79,7 +79,7 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a run may use at most, and how many requests may be under way at once."""
+    """Limit what a run may use, and how many requests may be pending together."""
 
     requests: int | None = 10_000
     tokens: int | None = None
@@ -88,19 +88,19 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The price of a million tokens."""
+    """Price of a million tokens."""
 
     input: float = 0.0
     output: float = 0.0
     currency: str = "USD"
 
     def of(self, sent: int, received: int) -> float:
-        """What this many tokens cost."""
+        """Return the cost of this many tokens."""
         return (sent * self.input + received * self.output) / 1e6
 
 
 class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is asked, how the answers are read, and what that may cost."""
+    """Define the question, how answers are read, and what that may cost."""
 
     model: str
     user: str
@@ -115,12 +115,12 @@ class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """The classes, in the order of the file."""
+        """Return the classes, in the order of the file."""
         return tuple(self.labels)
 
     @property
     def words(self) -> dict[str, tuple[str, ...]]:
-        """The words that stand for each class."""
+        """Return the words that stand for each class."""
         if isinstance(self.labels, list):
             return {label: (label,) for label in self.labels}
         return {
@@ -130,28 +130,28 @@ class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """The names in braces of the question."""
+        """Return the names in braces of the question."""
         return tuple(dict.fromkeys(found[1] for found in SLOT.finditer(self.user) if found[1]))
 
     @property
     def request(self) -> dict[str, Any]:
-        """The parameters of a request, without the messages."""
+        """Return the parameters of a request, without the messages."""
         request: dict[str, Any] = {"model": self.model, "temperature": 0}
         if self.answers.read == "logprobs":
             request |= {"logprobs": True, "top_logprobs": self.answers.top, "max_tokens": 1}
         return request | self.parameters
 
     def messages(self, values: Mapping[str, Any]) -> list[dict[str, str]]:
-        """The conversation about one person or text."""
+        """Return the conversation about one person or text."""
         turns = [{"role": "system", "content": self.system}] if self.system else []
-        for each in self.examples:
-            asked = each.user or filled(self.user, each.values)
+        for example in self.examples:
+            asked = example.user or filled(self.user, example.values)
             turns += [{"role": "user", "content": asked}]
-            turns += [{"role": "assistant", "content": each.answer}]
+            turns += [{"role": "assistant", "content": example.answer}]
         return [*turns, {"role": "user", "content": filled(self.user, values)}]
 
     def estimate(self, messages: list[dict[str, str]]) -> tuple[int, int]:
-        """About how many tokens a request sends, and how many it may receive at most."""
+        """Estimate how many tokens a request sends, and may receive at most."""
         sent = sum(math.ceil(len(turn["content"]) / CHARACTERS) + 4 for turn in messages)
         parameters = self.request
         most = parameters.get("max_tokens", parameters.get("max_completion_tokens", 256))
@@ -159,12 +159,12 @@ class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def filled(template: str, values: Mapping[str, Any]) -> str:
-    """The template with its slots filled, in one pass."""
+    """Fill the slots of a template, in one pass."""
 
-    def fill(found: re.Match[str]) -> str:
-        if found[0] in ("{{", "}}"):
-            return found[0][0]
-        name = found[1]
+    def fill(slot: re.Match[str]) -> str:
+        if slot[0] in ("{{", "}}"):
+            return slot[0][0]
+        name = slot[1]
         if name == ROW and ROW not in values:
             return "\n".join(f"{key}: {_shown(value)}" for key, value in values.items())
         return _shown(values[name])
@@ -181,61 +181,61 @@ def _shown(value: Any) -> str:
 
 def read_prompt(path: Path | str) -> Prompt:
     """Read and validate a prompt file."""
-    place = Path(path)
+    file = Path(path)
     try:
-        body = read_toml(place)
+        body = read_toml(file)
     except FileNotFoundError as error:
         raise SettingError(
-            f"There is no prompt file {place}. It is a TOML file with model, user and [labels]."
+            f"There is no prompt file {file}. It is a TOML file with model, user and [labels]."
         ) from error
     except OSError as error:
         if isinstance(error, StorageError):
             raise
-        raise SettingError(f"The prompt file {place} cannot be read: {error.strerror}.") from error
+        raise SettingError(f"The prompt file {file} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         why = str(error).partition("\n")[0]
-        raise SettingError(f"The prompt file {place} is not valid TOML: {why}.") from error
+        raise SettingError(f"The prompt file {file} is not valid TOML: {why}.") from error
     for key in body:
         if key not in Prompt.__struct_fields__:
-            known = Prompt.__struct_fields__
-            raise SettingError(f"{place}: there is no setting '{key}'.{suggest(key, known)}")
+            fields = Prompt.__struct_fields__
+            raise SettingError(f"{file}: there is no setting '{key}'.{suggest(key, fields)}")
     try:
         prompt = msgspec.convert(body, Prompt)
     except msgspec.ValidationError as error:
-        raise SettingError(f"{place}: {error}. See 'fairprobe formats'.") from None
-    return checked(prompt, str(place))
+        raise SettingError(f"{file}: {error}. See 'fairprobe formats'.") from None
+    return checked(prompt, str(file))
 
 
-def checked(prompt: Prompt, place: str = "The prompt") -> Prompt:
-    """The prompt, if it can be used."""
+def checked(prompt: Prompt, where: str = "The prompt") -> Prompt:
+    """Return the prompt, if it can be used."""
     for problem in _problems(prompt):
-        raise SettingError(f"{place}: {problem}")
+        raise SettingError(f"{where}: {problem}")
     return prompt
 
 
 def _problems(prompt: Prompt) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     words = [
         (word.casefold().strip(), label) for label, all_ in prompt.words.items() for word in all_
     ]
     if len(prompt.classes) < 2 or len(set(prompt.classes)) < len(prompt.classes):
-        found.append("[labels] needs at least two different classes.")
+        problems.append("[labels] needs at least two different classes.")
     if not all(word for word, _ in words) or any(not all_ for all_ in prompt.words.values()):
-        found.append("every class of [labels] needs at least one word.")
+        problems.append("every class of [labels] needs at least one word.")
     if len({word for word, _ in words}) < len(words):
-        found.append("a word of [labels] stands for two classes; each must stand for one.")
+        problems.append("a word of [labels] stands for two classes; each must stand for one.")
     if not prompt.slots:
-        found.append("`user` has no slot such as {age}, {text} or {row}, so it asks about nobody.")
-    if stray := [each[0] for each in SLOT.finditer(prompt.user) if each[0] in ("{", "}", "{}")]:
-        found.append(f"`user` has a stray '{stray[0]}'; write {{{{ and }}}} for braces.")
-    for each in prompt.examples:
-        missing = [name for name in prompt.slots if name not in each.values and name != ROW]
-        if not each.user and missing:
-            found.append(
+        problems.append("`user` needs a slot such as {age}, {text} or {row}.")
+    if stray := [slot[0] for slot in SLOT.finditer(prompt.user) if slot[0] in ("{", "}", "{}")]:
+        problems.append(f"`user` has a stray '{stray[0]}'; write {{{{ and }}}} for braces.")
+    for entry in prompt.examples:
+        missing = [name for name in prompt.slots if name not in entry.values and name != ROW]
+        if not entry.user and missing:
+            problems.append(
                 f"an example has no value for {{{missing[0]}}}; give `values` for all slots, or"
                 " the whole text as `user`."
             )
-    return found + _setting_problems(prompt)
+    return problems + _setting_problems(prompt)
 
 
 def _setting_problems(prompt: Prompt) -> list[str]:
@@ -251,17 +251,17 @@ def _setting_problems(prompt: Prompt) -> list[str]:
         "prices.input": (prices.input, 0),
         "prices.output": (prices.output, 0),
     }
-    found = [
+    problems = [
         f"{name} must be at least {low}; it is {value}."
         for name, (value, low) in least.items()
         if value is not None and not value >= low
     ]
     if ours := [name for name in prompt.parameters if name in OURS]:
-        found.append(f"{ours[0]} cannot be set in [parameters].")
+        problems.append(f"{ours[0]} cannot be set in [parameters].")
     if secret := [name for name in prompt.parameters if "key" in name.lower()]:
-        found.append(f"'{secret[0]}' looks like a key. Keys come from the environment only.")
+        problems.append(f"'{secret[0]}' looks like a key. Keys come from the environment only.")
     if limits.parallel > 64:
-        found.append(f"limits.parallel must be at most 64; it is {limits.parallel}.")
+        problems.append(f"limits.parallel must be at most 64; it is {limits.parallel}.")
     if limits.cost is not None and not (prices.input or prices.output):
-        found.append("[limits] cost needs the [prices] of the tokens.")
-    return found
+        problems.append("[limits] cost needs the [prices] of the tokens.")
+    return problems

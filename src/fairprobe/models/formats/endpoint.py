@@ -43,7 +43,7 @@ Form = Literal["records", "rows"]
 
 
 class Endpoint:
-    """A callable from a DataFrame (form "records") or an array (form "rows") to probabilities.
+    """Call a service: from a DataFrame (form "records") or an array (form "rows") to probabilities.
 
     `concurrency` is how many requests are under way at once; a server that asks for a pause gets
     one from all of them. `labels` are the classes of the data, for servers that answer with labels;
@@ -96,10 +96,10 @@ class Endpoint:
         shares = [share for share in shares if share]
         if len(shares) > 1:
             with ThreadPoolExecutor(len(shares)) as pool:
-                found = list(pool.map(partial(self._batches, x), shares))
+                answers = list(pool.map(partial(self._batches, x), shares))
             by_start = {
                 start: part
-                for share, some in zip(shares, found, strict=True)
+                for share, some in zip(shares, answers, strict=True)
                 for start, part in zip(share, some, strict=True)
             }
             parts += [by_start[start] for start in starts[1:]]
@@ -112,30 +112,30 @@ class Endpoint:
         return np.concatenate(parts)
 
     def _batches(self, x: pd.DataFrame | Rows, starts: list[int]) -> list[Rows]:
-        """The probabilities of the batches that start at these rows, by one connection."""
+        """Fetch the probabilities of the batches that start at these rows, by one connection."""
         with self._service.session() as send:
             return [self._predict(send, x[at : at + self.batch], at) for at in starts]
 
     def _predict(self, send: Send, x: pd.DataFrame | Rows, first: int) -> Rows:
-        """The probabilities or amounts of one batch, whose first row is row number `first`."""
+        """Fetch the probabilities or amounts of a batch, whose first row is number `first`."""
         which = f"rows {first} to {first + len(x) - 1}"
         what = f"{self.shown} ({which})"
         rows: Any = _records(x) if isinstance(x, pd.DataFrame) else _lists(x)
 
         def body() -> bytes:
-            given = self._protocol.body(rows, self._rows_field)
+            content = self._protocol.body(rows, self._rows_field)
             try:
-                return json.dumps(given, default=_plain, allow_nan=False).encode()
+                return json.dumps(content, default=_plain, allow_nan=False).encode()
             except (TypeError, ValueError) as error:
                 raise ModelError(f"Cannot write {which} as JSON: {error}.") from error
 
         try:
             content = send(body(), what)
         except RefusedError as refusal:
-            other = None if self._is_sure else hinted(refusal.said)
-            if other is None:
+            protocol = None if self._is_sure else hinted(refusal.said)
+            if protocol is None:
                 raise
-            self._protocol = other
+            self._protocol = protocol
             content = send(body(), what)
         self._is_sure = True
         answer = self._predictions(decoded(content, what, '{"predictions": [0.2, 0.7]}'), what)
@@ -163,12 +163,12 @@ class Endpoint:
         return answer
 
     def _numbers(self, answer: list[Any], first: int, what: str) -> Rows:
-        for row, one in enumerate(answer, start=first):
-            if not isinstance(one, int | float) or isinstance(one, bool) or not isfinite(one):
+        for row, value in enumerate(answer, start=first):
+            if not isinstance(value, int | float) or isinstance(value, bool) or not isfinite(value):
                 raise ModelError(
-                    f"{what} answered {beginning(json.dumps(one).encode())} for row {row}; expected"
-                    " one number, because the label is audited as an amount. If the model answers"
-                    " with classes, use --target classes."
+                    f"{what} answered {beginning(json.dumps(value).encode())} for row {row};"
+                    " expected one number, because the label is audited as an amount. If the model"
+                    " answers with classes, use --target classes."
                 )
         return np.asarray(answer, dtype=np.float64)
 
@@ -177,41 +177,41 @@ class Endpoint:
             answer = self._by_name(answer, first, what)
         elif (labeled := as_labels(answer, self._labels, what)) is not None:
             answer, self.classes = labeled, self._labels
-        for row, one in enumerate(answer, start=first):
-            numbers = one if isinstance(one, list) else [one]
+        for row, entry in enumerate(answer, start=first):
+            numbers = entry if isinstance(entry, list) else [entry]
             if not numbers or not all(
                 isinstance(p, int | float) and not isinstance(p, bool) and -1e-3 <= p <= 1 + 1e-3
                 for p in numbers
             ):
                 raise ModelError(
-                    f"{what} answered {beginning(json.dumps(one).encode())} for row {row};"
+                    f"{what} answered {beginning(json.dumps(entry).encode())} for row {row};"
                     " expected a probability, or a list with one for each class."
                 )
-        if len({len(one) if isinstance(one, list) else 0 for one in answer}) > 1:
+        if len({len(entry) if isinstance(entry, list) else 0 for entry in answer}) > 1:
             raise ModelError(f"{what} answered with lists of different lengths.")
         return np.asarray(answer, dtype=np.float32)
 
     def _by_name(self, answer: list[Any], first: int, what: str) -> list[Any]:
-        """The probabilities in the order of the class names, numbers before words."""
+        """Sort the probabilities in the order of the class names, numbers before words."""
         names = self.classes or tuple(
             sorted(
                 answer[0],
                 key=lambda name: (float(name), name) if name.isdecimal() else (np.inf, name),
             )
         )
-        for row, one in enumerate(answer, start=first):
-            if not isinstance(one, dict) or set(one) != set(names):
-                came = ", ".join(one) if isinstance(one, dict) else json.dumps(one)[:SHOWN]
+        for row, entry in enumerate(answer, start=first):
+            if not isinstance(entry, dict) or set(entry) != set(names):
+                came = ", ".join(entry) if isinstance(entry, dict) else json.dumps(entry)[:SHOWN]
                 raise ModelError(
                     f"{what} named other classes for row {row} ({came}) than before"
                     f" ({', '.join(names)})."
                 )
         self.classes = names
-        return [[one[name] for name in names] for one in answer]
+        return [[entry[name] for name in names] for entry in answer]
 
 
 def open_endpoint(url: str, trial: Trial | None = None, **settings: Any) -> Opened:
-    """A model behind an address, as a black box; the settings are those of `Endpoint`."""
+    """Open a model behind an address, as a black box; the settings are those of `Endpoint`."""
     try:
         labels = None if trial is None else trial.classes
         is_amount = trial is not None and trial.is_amount

@@ -283,8 +283,8 @@ class _Archive:
     def records(self) -> dict[str, torch.dtype | None]:
         """Map the names of the records of tensors to the types of their numbers."""
         return {
-            place + payload["path_name"]: DTYPES.get(payload["tensor_meta"]["dtype"])
-            for place, _, payload in self._entries()
+            folder + payload["path_name"]: DTYPES.get(payload["tensor_meta"]["dtype"])
+            for folder, _, payload in self._entries()
         }
 
     def _entries(self) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -35,7 +35,7 @@ PICKLE = "a pickle, and opening a pickle runs whatever program is in it, so it i
 
 
 def check_exists(path: Path, kind: str) -> None:
-    """Refuses a folder, a pipe, a missing, unreadable or empty file."""
+    """Refuse a folder, a pipe, a missing, unreadable or empty file."""
     if path.is_dir():
         raise StorageError(f"{path} is a folder; name the {kind} itself.")
     check_regular(path)
@@ -53,7 +53,7 @@ def check_exists(path: Path, kind: str) -> None:
 
 @contextmanager
 def archive(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
-    """The zip archive that a file is; any damage to it is reported in a sentence."""
+    """Open the zip archive that a file is; report any damage in a sentence."""
     try:
         with zipfile.ZipFile(path) as file:
             yield file
@@ -64,7 +64,7 @@ def archive(path: Path, kind: str) -> Iterator[zipfile.ZipFile]:
 
 
 def check_archive(path: Path, file: zipfile.ZipFile) -> None:
-    """Refuses an archive that unpacks to much more than it is, or of which a part differs from its
+    """Refuse an archive that unpacks to much more than it is, or of which a part differs from its
     checksum.
     """
     check_unpacked(path, sum(entry.file_size for entry in file.infolist()))
@@ -75,12 +75,12 @@ def check_archive(path: Path, file: zipfile.ZipFile) -> None:
 
 
 def damaged(name: str, kind: str, error: BaseException | str) -> ModelError:
-    """The error about a file that is incomplete or not of its kind."""
+    """Return the error about a file that is incomplete or not of its kind."""
     return ModelError(f"{name} is not a complete {kind} ({first_line(error)}); write it again.")
 
 
 def first_line(error: BaseException | str) -> str:
-    """The first line of a library's message."""
+    """Return the first line of a library's message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return (lines[0] if lines else type(error).__name__).rstrip(".")[:300]
 
@@ -89,8 +89,8 @@ def first_line(error: BaseException | str) -> str:
 
 
 def tried(predict: Predict, trial: Trial, inputs: Sequence[Input], name: str) -> Rows:
-    """Rows that a model takes: people of the data, or those random ones that it does not refuse.
-    An embedding refuses all but small whole numbers.
+    """Return rows that a model takes: people of the data, or those random ones that it does not
+    refuse. An embedding refuses all but small whole numbers.
     """
     rows = trial.rows(inputs, name)
     if trial.knows_people:
@@ -114,13 +114,13 @@ def tried(predict: Predict, trial: Trial, inputs: Sequence[Input], name: str) ->
 def predicting(
     module: nn.Module, *, dtype: torch.dtype = torch.float32, device: torch.device | None = None
 ) -> Predict:
-    """A network as a function from rows to scores."""
+    """Return a network as a function from rows to scores."""
 
     def predict(rows: Rows) -> Any:
         # A copy: a network that changes its input in place must not change the caller's rows.
-        given = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
+        tensor = torch.from_numpy(np.array(rows, dtype=np.float32, order="C"))
         with torch.no_grad():
-            answer = module(given.to(device, dtype))
+            answer = module(tensor.to(device, dtype))
         if not isinstance(answer, Tensor):
             raise ModelError(
                 "The network must return one tensor of class scores; it returned"
@@ -132,32 +132,34 @@ def predicting(
 
 
 def checked(predict: Predict, name: str, width: int | None) -> Predict:
-    """The same function, with checks of its rows and of what it returns."""
+    """Return the same function, with checks of its rows and of what it returns."""
 
     def careful(rows: Rows) -> Rows:
-        given = np.asarray(rows, dtype=np.float32)
-        if given.ndim != 2 or (width is not None and given.shape[1] != width):
-            shown = given.shape[1] if given.ndim == 2 else f"shape {given.shape}"
+        table = np.asarray(rows, dtype=np.float32)
+        if table.ndim != 2 or (width is not None and table.shape[1] != width):
+            shown = table.shape[1] if table.ndim == 2 else f"shape {table.shape}"
             raise ModelError(
                 f"{name} takes rows of {width if width is not None else 'several'} columns; it was"
                 f" given {shown}."
             )
         try:
-            answer = predict(given)
+            answer = predict(table)
         except FairprobeError:
             raise
         except Exception as error:  # whatever the library raises inside the user's model
             raise ModelError(
-                f"{name} cannot take {len(given)} rows of {given.shape[1]} columns:"
+                f"{name} cannot take {len(table)} rows of {table.shape[1]} columns:"
                 f" {first_line(error)}."
             ) from error
-        return scores(answer, len(given), name)
+        return scores(answer, len(table), name)
 
     return careful
 
 
 def scores(answer: Any, rows: int, name: str) -> Rows:
-    """(rows, C) or (rows,) class scores, or an error that says what was returned instead."""
+    """Return (rows, C) or (rows,) class scores, or raise an error that says what was returned
+    instead.
+    """
     values = np.asarray(answer)
     if values.dtype.kind not in "f":
         raise ModelError(
@@ -173,8 +175,8 @@ def scores(answer: Any, rows: int, name: str) -> Rows:
 
 
 def kind_of_scores(predict: Predict, rows: Rows) -> Outputs:
-    """Whether a black box returns "probabilities" or "logits", judged by its scores of these rows
-    and of random ones that it takes.
+    """Return True if a black box returns "probabilities" or "logits", judged by its scores of these
+    rows and of random ones that it takes.
     """
     tables = [predict(rows)]
     for part in np.split(random_rows(rows.shape[1]), len(SCALES)):
@@ -184,7 +186,7 @@ def kind_of_scores(predict: Predict, rows: Rows) -> Outputs:
 
 
 def are_probabilities(values: Rows) -> bool:
-    """Whether scores are between 0 and 1, and those of several classes add up to 1."""
+    """Return True if scores are between 0 and 1, and those of several classes add up to 1."""
     within = bool(((values >= -1e-6) & (values <= 1 + 1e-6)).all())
     if values.ndim == 2 and values.shape[1] > 1:
         within = within and bool((np.abs(values.sum(axis=1) - 1) < 1e-3).all())
@@ -192,14 +194,14 @@ def are_probabilities(values: Rows) -> bool:
 
 
 def difference(predict: Predict, network: Predict, rows: Rows) -> float:
-    """The greatest difference between two models' scores, absolute for small numbers and relative
-    for large ones.
+    """Return the greatest difference between two models' scores, absolute for small numbers and
+    relative for large ones.
     """
     worst = 0.0
     for start in range(0, len(rows), TRIED):
         ours, theirs = (
-            np.squeeze(np.asarray(each(rows[start : start + TRIED]), dtype=np.float64))
-            for each in (network, predict)
+            np.squeeze(np.asarray(model(rows[start : start + TRIED]), dtype=np.float64))
+            for model in (network, predict)
         )
         if ours.shape != theirs.shape or not np.array_equal(np.isfinite(ours), np.isfinite(theirs)):
             return float("inf")

@@ -27,7 +27,7 @@ class PictureTrial(Trial):
 
 @dataclass(frozen=True)
 class Free:
-    """An axis of free size: `step` · n + `start` pixels, for whole numbers n from `least` to
+    """Axis of free size: `step` · n + `start` pixels, for whole numbers n from `least` to
     `most`. Axes of one symbol have one n.
     """
 
@@ -38,7 +38,7 @@ class Free:
     most: int | None = None
 
     def number(self, pixels: int, axis: str, name: str) -> int:
-        """The n of so many pixels; others are refused."""
+        """Return the n of this many pixels; refuse any other number."""
         n, rest = divmod(pixels - self.start, self.step)
         if rest or n < self.least or (self.most is not None and n > self.most):
             low = f"from {self.step * self.least + self.start}"
@@ -52,18 +52,18 @@ class Free:
 
 
 def bound(sizes: Sequence[int | Free], size: Size | None, name: str) -> tuple[int, ...] | None:
-    """The shape of a picture with its free height and width replaced by `size`; None if there is no
-    size, or the channels (first or last) are not known.
+    """Return the shape of a picture with its free height and width replaced by `size`; None if
+    there is no size, or the channels (first or last) are not known.
     """
     is_last = sizes[-1:] and sizes[-1] in CHANNELS and sizes[0] not in CHANNELS
     if size is None or len(sizes) != 3 or isinstance(sizes[-1 if is_last else 0], Free):
         return None
     shape = list(sizes)
     numbers: dict[str, int] = {}
-    for place, axis, pixels in zip((0, 1) if is_last else (1, 2), AXES, size, strict=True):
-        free = shape[place]
+    for axis_number, axis, pixels in zip((0, 1) if is_last else (1, 2), AXES, size, strict=True):
+        free = shape[axis_number]
         if isinstance(free, Free):
-            shape[place], number = pixels, free.number(pixels, axis, name)
+            shape[axis_number], number = pixels, free.number(pixels, axis, name)
             if numbers.setdefault(free.symbol or axis, number) != number:
                 raise ModelError(
                     f"{name} takes pictures whose height and width are one free size, such as"
@@ -74,8 +74,9 @@ def bound(sizes: Sequence[int | Free], size: Size | None, name: str) -> tuple[in
 
 
 def of_expression(text: str, ranges: Mapping[str, Any]) -> Free | None:
-    """The free size that torch.export writes as a text, such as Mul(Integer(8), Symbol('s0')); None
-    for one that is not a multiple of a symbol plus a number. `ranges` are the bounds of symbols.
+    """Parse the free size that torch.export writes as a text, such as Mul(Integer(8),
+    Symbol('s0')); None for one that is not a multiple of a symbol plus a number. `ranges` are the
+    bounds of symbols.
     """
     try:
         symbol, step, start = _linear(ast.parse(text, mode="eval").body)
@@ -93,7 +94,7 @@ def of_expression(text: str, ranges: Mapping[str, Any]) -> Free | None:
 
 
 def _linear(node: ast.expr) -> tuple[str, int, int]:
-    """A symbol, by what it is multiplied, and what is added; the text is read, never run."""
+    """Return a symbol, by what it is multiplied, and what is added; the text is read, never run."""
     match node:
         case ast.Call(func=ast.Name("Symbol"), args=[ast.Constant(str(symbol))]):
             return symbol, 1, 0

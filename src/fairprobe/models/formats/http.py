@@ -42,7 +42,7 @@ REDIRECTS = 3
 
 
 class _Retry(Exception):  # noqa: N818  (a signal, not a failure)
-    """A failure that another attempt may not have; `after` is the pause the server requests."""
+    """Raised at a temporary failure; `after` is the pause that the server requests."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class _Retry(Exception):  # noqa: N818  (a signal, not a failure)
 
 
 class RefusedError(ModelError):
-    """A request that the server does not take; `said` is what it answered."""
+    """Raised when the server rejects a request; `said` is what it answered."""
 
     def __init__(self, message: str, said: bytes) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class RefusedError(ModelError):
 
 
 class _Connection:
-    """The connection of a client, and a deadline for each request. httpx limits every single wait,
+    """Keep the connection of a client, and a deadline for each request. httpx limits single waits,
     so a server that sends a byte now and then, of its headers or its answer, could take forever;
     here its connection is shut down.
     """
@@ -137,7 +137,7 @@ class Service:
 
     @contextmanager
     def session(self) -> Iterator[Send]:
-        """A connection, for one thread: a function that sends a body and returns the answer."""
+        """Open a connection for one thread: a function that sends a body and returns the answer."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         headers |= {"Accept-Encoding": "identity", "User-Agent": "fairprobe", **self._token()}
         connection = _Connection()
@@ -147,7 +147,7 @@ class Service:
             yield partial(self._deliver, partial(self._send, client, connection))
 
     def _deliver(self, send: Send, body: bytes, what: str) -> bytes:
-        """The answer to a body, after as many attempts as it takes."""
+        """Send a body, with retries, and return the answer."""
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(_Retry),
             stop=tenacity.stop_after_attempt(self.retries + 1),
@@ -164,7 +164,7 @@ class Service:
             ) from failure
 
     def _struck_out(self, content: bytes) -> bytes:
-        """The content without the token, in case the server repeats it."""
+        """Remove the token from the content, in case the server repeats it."""
         token = os.environ.get(TOKEN, "").strip().encode()
         return content.replace(token, b"***") if token else content
 
@@ -185,7 +185,7 @@ class Service:
         time.sleep(turn - now)
 
     def _send(self, client: httpx.Client, connection: _Connection, body: bytes, what: str) -> bytes:
-        """The content of the answer, within the time-out; redirections are followed on the same
+        """Send a body and return the answer within the time-out; follow redirections on the same
         host only.
         """
         self._wait_for_turn()
@@ -208,7 +208,7 @@ class Service:
         raise ModelError(f"{what} redirects in a circle. Give the address that answers.")
 
     def _read(self, response: httpx.Response, what: str) -> bytes:
-        """The whole answer, if it is not too large."""
+        """Read the whole answer, if it is not too large."""
         content = bytearray()
         try:
             for part in response.iter_bytes():
@@ -223,7 +223,7 @@ class Service:
         return bytes(content)
 
     def _redirected(self, response: httpx.Response, what: str) -> httpx.URL:
-        """The address to which an unsuccessful response redirects; an error if it does not."""
+        """Return the address to which a response redirects; raise an error if it does not."""
         if response.has_redirect_location and response.status_code != 303:
             here, location = response.url, response.headers["Location"]
             try:
@@ -269,7 +269,7 @@ class Service:
 
 
 def _certificates(ca: str | None, certificate: str | None) -> ssl.SSLContext:
-    """What is trusted, and what this side shows of itself."""
+    """Load the certificates to trust, and the client's own."""
     trusted = ssl.create_default_context()
     for option, file in (("ca", ca), ("certificate", certificate)):
         try:
@@ -315,12 +315,12 @@ def _checked(address: str) -> httpx.URL:
 
 
 def _public(url: httpx.URL) -> str:
-    """The address without anything that may be secret."""
+    """Return the address without anything that may be secret."""
     return str(url.copy_with(username=None, password=None, query=None, fragment=None))
 
 
 def _same_host(here: httpx.URL, there: httpx.URL) -> bool:
-    """Whether a redirection stays on the same server, or on the same host by https."""
+    """Return True if a redirection stays on the same server, or on the same host by https."""
     if here.host != there.host or there.userinfo:
         return False
     to_https = (here.scheme, there.scheme, there.port) == ("http", "https", None)
@@ -328,7 +328,7 @@ def _same_host(here: httpx.URL, there: httpx.URL) -> bool:
 
 
 def _failure(error: httpx.RequestError, what: str) -> Exception:
-    """A connection error as one to report at once, or one to retry."""
+    """Return a connection error as one to report at once, or one to retry."""
     cause: BaseException = error
     while cause.__context__ is not None:
         cause = cause.__context__
@@ -346,7 +346,9 @@ def _failure(error: httpx.RequestError, what: str) -> Exception:
 
 
 def retry_after(header: str | None) -> float:
-    """The seconds to wait that a Retry-After header requests, as a number or a date; 0 if none."""
+    """Return the seconds to wait that a Retry-After header requests, as a number or a date; 0 if
+    none.
+    """
     try:
         return max(float(header or 0), 0.0)
     except ValueError:
@@ -363,7 +365,9 @@ def retry_after(header: str | None) -> float:
 
 
 def decoded(content: bytes, what: str, expected: str) -> Any:
-    """The JSON of an answer, or an error that says what it is instead; `expected` is an example."""
+    """Decode the JSON of an answer, or raise an error that says what it is instead; `expected` is
+    an example.
+    """
     if not content.strip():
         raise ModelError(f"{what} answered with nothing. Expected JSON such as {expected}.")
     try:
@@ -378,6 +382,6 @@ def decoded(content: bytes, what: str, expected: str) -> Any:
 
 
 def beginning(content: bytes) -> str:
-    """The first words of an answer, on one line."""
+    """Return the first words of an answer, on one line."""
     text = " ".join(content[: 8 * SHOWN].decode("utf-8", errors="replace").split())
     return text[:SHOWN] + ("…" if len(text) > SHOWN else "")

@@ -73,7 +73,7 @@ ACTIVATIONS: dict[str, Callable[[], list[nn.Module]]] = {
 
 
 def open_keras(path: Path, trial: Trial | None = None) -> Opened:
-    """A Keras classifier; a plain dense one becomes the same network as from any other format."""
+    """Open a Keras classifier; a dense one becomes the same network as from any other format."""
     check_exists(path, KIND)
     with path.open("rb") as file:
         start = file.read(8)
@@ -92,8 +92,8 @@ def open_keras(path: Path, trial: Trial | None = None) -> Opened:
 
 
 def write_keras(source: Path, network: nn.Module, target: Path) -> None:
-    """A copy of the file with the weights of `network`. Configuration and metadata stay as they
-    are, and so does the state of the optimizer.
+    """Write a copy of the file with the weights of `network`. Configuration and metadata stay as
+    they are, and so does the state of the optimizer.
     """
     import h5py  # type: ignore[import-untyped]
 
@@ -161,7 +161,7 @@ KERAS = Format(
 
 
 def _check(config: Any, name: str) -> None:
-    """Refuses a configuration that names an unknown class."""
+    """Refuse a configuration that names an unknown class."""
     if isinstance(config, list):
         for entry in config:
             _check(entry, name)
@@ -186,8 +186,8 @@ def _check_class(module: str, kind: str, name: str) -> None:
             f"{name} uses the class {kind} of '{module}', which is not part of Keras; no code is"
             " loaded for it."
         )
-    known = kind in MODELS | {"DTypePolicy"} or module in MODULES
-    if not (kind in LAYERS if module == "keras.layers" else known):
+    is_safe = kind in MODELS | {"DTypePolicy"} or module in MODULES
+    if not (kind in LAYERS if module == "keras.layers" else is_safe):
         raise ModelError(
             f"{name} uses {module}.{kind}, which is not supported; export the model to ONNX"
             " instead."
@@ -195,7 +195,7 @@ def _check_class(module: str, kind: str, name: str) -> None:
 
 
 def import_keras(name: str) -> Any:
-    """Keras on torch: gradients of other back ends cannot be used."""
+    """Import Keras on torch: gradients of other back ends cannot be used."""
     before = os.environ.get("KERAS_BACKEND")
     if "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = "torch"
@@ -213,7 +213,7 @@ def import_keras(name: str) -> Any:
 
 
 def _load(path: Path) -> tuple[Any, Any]:
-    """Keras, and the model in a file that was checked."""
+    """Load Keras, and the model in a file that was checked."""
     keras = import_keras(path.name)
     with keras_quietly():
         try:
@@ -234,14 +234,14 @@ def _open(path: Path, trial: Trial) -> Opened:
         takes="numbers",
         predict=predict,
         width=network.width,
-        columns=tuple(each.name for each in network.given) if several else None,
+        columns=tuple(part.name for part in network.given) if several else None,
         network=_plain(keras, model) or network,
         inputs=network.given if several else (),
     )
 
 
 class _Network(nn.Module):
-    """A Keras model on one table of numbers, of which each of its inputs takes some columns."""
+    """Run a Keras model on one table of numbers, of which each of its inputs takes some columns."""
 
     def __init__(self, model: Any, name: str) -> None:
         super().__init__()
@@ -279,15 +279,15 @@ class _Network(nn.Module):
         shaped = [part.reshape(-1, *sizes) for part, sizes in zip(parts, self.sizes, strict=True)]
         with keras_quietly():
             names = [each.name for each in self.given]
-            given: Any = dict(zip(names, shaped, strict=True)) if self.by_name else shaped
+            inputs: Any = dict(zip(names, shaped, strict=True)) if self.by_name else shaped
             answer: Tensor = self.model(
-                given[0] if given is shaped and len(shaped) == 1 else given, training=False
+                inputs[0] if inputs is shaped and len(shaped) == 1 else inputs, training=False
             )
         return answer
 
 
 def _plain(keras: Any, model: Any) -> nn.Module | None:
-    """The model as a chain of linear layers and activations; None if it is more than that."""
+    """Return the model as a chain of linear layers and activations; None for any other."""
     if len(model.inputs) != 1 or len(model.inputs[0].shape) != 2:
         return None
     pieces: list[nn.Module] = []
@@ -309,7 +309,7 @@ def _plain(keras: Any, model: Any) -> nn.Module | None:
 
 
 def _pieces(keras: Any, layer: Any) -> list[nn.Module] | None:
-    """A layer in torch; None if it is not plain."""
+    """Return a layer in torch; None if it is not plain."""
     kinds = keras.layers
     noise = {kinds.GaussianNoise, kinds.GaussianDropout, kinds.AlphaDropout}
     if type(layer) in {kinds.Dropout, kinds.Identity, kinds.Flatten} | noise:
@@ -335,7 +335,7 @@ def _pieces(keras: Any, layer: Any) -> list[nn.Module] | None:
 
 @contextmanager
 def keras_quietly() -> Iterator[None]:
-    """Without warnings of Keras about how it converts tensors and structures inputs."""
+    """Suppress warnings of Keras about how it converts tensors and structures inputs."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "__array__ implementation", DeprecationWarning)
         warnings.filterwarnings("ignore", "The structure of `inputs`", UserWarning)

@@ -51,7 +51,7 @@ PREFIX = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ")
 
 
 def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
-    """An ONNX classifier. Its operators are onnxruntime's own; a file with custom operators is
+    """Open an ONNX classifier. Its operators are onnxruntime's own; a file with custom operators is
     refused.
     """
     check_exists(path, KIND)
@@ -64,10 +64,10 @@ def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
     program = _Program(path.name, session, inputs)
     width = _width(program, trial)
     inputs = program.with_width(width)
-    given = [each.given for each in inputs]
-    rows = tried(program.try_rows, trial, given, path.name)
+    parts = [each.given for each in inputs]
+    rows = tried(program.try_rows, trial, parts, path.name)
     output, classes = program.choose(rows)
-    predict = checked(lambda given: program.run(given, output), path.name, width)
+    predict = checked(lambda parts: program.run(parts, output), path.name, width)
     predict(rows[:5])
     network, why = _network(model, program, output, predict, rows)
     several = len(inputs) > 1
@@ -82,7 +82,7 @@ def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
         network=network,
         outputs="auto" if network is not None else kind_of_scores(predict, rows),
         why=why,
-        inputs=tuple(given) if several else (),
+        inputs=tuple(parts) if several else (),
         write_back=network and partial(write_onnx, path, output=output, width=width),
         program=Graph(model, {part.name: part.width or 1 for part in inputs}, output, program.rows),
         is_sized=any(part.is_sized for part in inputs),
@@ -90,9 +90,9 @@ def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
 
 
 def write_onnx(source: Path, network: nn.Module, target: Path, *, output: str, width: int) -> None:
-    """A copy of the file with the weights of `network`; all else stays as it is. Weights in files
-    of their own are put into the copy. `output` is the one of class scores, `width` the number of
-    columns.
+    """Write a copy of the file with the weights of `network`; all else stays as it is. Weights in
+    files of their own are put into the copy. `output` is the one of class scores, `width` the
+    number of columns.
     """
     from onnx import numpy_helper
 
@@ -143,7 +143,7 @@ ONNX = Format(
 
 
 def read_graph(path: Path) -> Any:
-    """The graph of a file with its weights, if it is one."""
+    """Read the graph of a file with its weights, if it is one."""
     onnx, _ = (import_library(name, path.name, ONNX.install) for name in ("onnx", "onnxruntime"))
     try:
         model = onnx.load(path, format="protobuf", load_external_data=False)
@@ -163,14 +163,14 @@ def read_graph(path: Path) -> Any:
 
 
 def _check_places(model: Any, path: Path) -> None:
-    """Weights may be in files of their own, but only beside the model: files elsewhere on this
-    machine are not read.
+    """Refuse weights in files outside the model's folder: files elsewhere on this machine are not
+    read.
     """
     folder = path.parent.resolve()
     for tensor in _tensors(model):
         for entry in tensor.external_data:
-            place = (folder / entry.value).resolve()
-            if entry.key == "location" and not place.is_relative_to(folder):
+            file = (folder / entry.value).resolve()
+            if entry.key == "location" and not file.is_relative_to(folder):
                 raise StorageError(
                     f"{path.name} refers to weights in {entry.value}, outside its own folder; they"
                     " are not read."
@@ -178,7 +178,7 @@ def _check_places(model: Any, path: Path) -> None:
 
 
 def _tensors(message: Any) -> Iterator[Any]:
-    """Every tensor anywhere in a model."""
+    """Yield every tensor anywhere in a model."""
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
@@ -190,7 +190,7 @@ def _tensors(message: Any) -> Iterator[Any]:
 
 
 def session_of(path: Path, model: Any, *, content: bytes | None = None) -> Any:
-    """The file as onnxruntime runs it, or what takes its place: the `content` of a changed one."""
+    """Start a session of onnxruntime for a file, or for the `content` of a changed one."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -204,9 +204,9 @@ def session_of(path: Path, model: Any, *, content: bytes | None = None) -> Any:
             enable_fallback=0,
         )
     except Exception as error:  # the errors of onnxruntime have no common class
-        own = DOMAINS | {function.domain for function in model.functions}
+        domains = DOMAINS | {function.domain for function in model.functions}
         for node in model.graph.node:
-            if node.domain not in own:
+            if node.domain not in domains:
                 raise ModelError(
                     f"{path.name} uses the operator {node.op_type} of '{node.domain}', which is not"
                     " part of ONNX; no code is loaded for it. Export the network without it."
@@ -223,7 +223,7 @@ def _said(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """An input of the graph: its type, its shape without the rows (None if not known), and the
+    """Input of the graph: its type, its shape without the rows (None if not known), and the
     number of rows it takes if that is fixed. `is_sized`: the graph takes pictures of any size, and
     the shape is that of the pictures at hand.
     """
@@ -240,13 +240,13 @@ class Part:
 
     @property
     def given(self) -> Input:
-        """The same as columns of a table."""
+        """Return the same as columns of a table."""
         return Input(self.name, self.width or 0, "int" in self.number)
 
 
 def inputs_of(model: Any, name: str, size: Size | None = None) -> list[Part]:
-    """The inputs of a graph, without those that have a value of their own. `size` is that of the
-    pictures, where the graph leaves it free.
+    """Return the inputs of a graph, without those that have a value of their own. `size` is that of
+    the pictures, where the graph leaves it free.
     """
     constants = {entry.name for entry in model.graph.initializer}
     parts = [_part(entry, name, size) for entry in model.graph.input if entry.name not in constants]
@@ -266,9 +266,9 @@ def _part(entry: Any, name: str, size: Size | None) -> Part:
         raise ModelError(f"The input '{entry.name}' of {name} holds neither numbers nor text.")
     sizes = [axis.dim_value or Free(axis.dim_param) for axis in kind.shape.dim]
     rows = sizes[0] if sizes and isinstance(sizes[0], int) else None
-    known = tuple(axis for axis in sizes[1:] if isinstance(axis, int) and axis > 0)
-    if kind.HasField("shape") and len(known) == len(sizes[1:]):
-        return Part(entry.name, number, known, rows)
+    fixed = tuple(axis for axis in sizes[1:] if isinstance(axis, int) and axis > 0)
+    if kind.HasField("shape") and len(fixed) == len(sizes[1:]):
+        return Part(entry.name, number, fixed, rows)
     shape = bound(sizes[1:], size, name)
     if shape is None and len(sizes) > 2:
         raise ModelError(
@@ -280,7 +280,7 @@ def _part(entry: Any, name: str, size: Size | None) -> Part:
 
 @dataclass(frozen=True)
 class Graph:
-    """The graph of a file: the columns of each of its inputs, the output with class scores, and the
+    """Graph of a file: the columns of each of its inputs, the output with class scores, and the
     number of rows it takes if that is fixed.
     """
 
@@ -291,7 +291,7 @@ class Graph:
 
 
 class _Program:
-    """The graph as onnxruntime runs it, on one table of numbers."""
+    """Run the graph by onnxruntime, on one table of numbers."""
 
     def __init__(self, name: str, session: Any, inputs: list[Part]) -> None:
         self.name, self._session, self.inputs = name, session, inputs
@@ -308,7 +308,7 @@ class _Program:
         return self.inputs
 
     def run(self, rows: Rows, output: str) -> Any:
-        """The values of one output for any number of rows."""
+        """Compute one output for any number of rows."""
         if self.rows is None and len(rows):
             return self._run(rows, output)[0]
         size = self.rows or 1
@@ -322,7 +322,7 @@ class _Program:
         return plain(self._session.run([output], self._feeds(rows))[0])
 
     def try_rows(self, rows: Rows) -> None:
-        """Fails if the graph cannot take such rows."""
+        """Raise ModelError if the graph cannot take such rows."""
         some = np.resize(rows, (self.rows or len(rows), rows.shape[1]))
         try:
             self._session.run(None, self._feeds(some))
@@ -339,7 +339,9 @@ class _Program:
         return f"pictures of {shape}, though it leaves their size free; bring them to another one"
 
     def choose(self, rows: Rows) -> tuple[str, tuple[str, ...] | None]:
-        """The output that holds class scores, and the names of the classes if it has them."""
+        """Choose the output of class scores; return it with the names of the classes, if it has
+        them.
+        """
         some = np.resize(rows, (self.rows or len(rows), rows.shape[1]))
         return choose_output({name: self._run(some, name) for name in self._outputs}, self.name)
 
@@ -373,8 +375,8 @@ def _width(program: _Program, trial: Trial) -> int:
 def choose_output(
     answers: dict[str, tuple[Any, tuple[str, ...] | None]], name: str
 ) -> tuple[str, tuple[str, ...] | None]:
-    """The output of class scores among labels and others: the one called a probability, the only
-    one of numbers, or the only one that holds probabilities.
+    """Choose the output of class scores among labels and others: the one called a probability, the
+    only one of numbers, or the only one that holds probabilities.
     """
     real = {key: found for key, found in answers.items() if found[0].dtype.kind == "f"}
     if not real:
@@ -394,7 +396,7 @@ def choose_output(
 
 
 def plain(answer: Any) -> tuple[Any, tuple[str, ...] | None]:
-    """An output as an array; scikit-learn's converters return a dictionary for each row, by
+    """Return an output as an array; scikit-learn's converters return a dictionary for each row, by
     class.
     """
     if not (isinstance(answer, list) and answer and isinstance(answer[0], dict)):
@@ -405,17 +407,17 @@ def plain(answer: Any) -> tuple[Any, tuple[str, ...] | None]:
 
 
 def _open_on_words(name: str, session: Any, inputs: list[Part]) -> Opened:
-    """A pipeline that takes the table's own columns, each as an input of its name."""
+    """Open a pipeline that takes the table's own columns, each as an input of its name."""
     if any(part.width != 1 for part in inputs):
         raise ModelError(
             f"{name} takes text in an input of several columns; expected one input for each column."
         )
     outputs = [(entry.name, entry.type) for entry in session.get_outputs()]
     labels = {key for key, kind in outputs if "int64" in kind or "string" in kind}
-    found = [key for key, kind in outputs if "prob" in key.lower()] or [
+    scores_outputs = [key for key, kind in outputs if "prob" in key.lower()] or [
         key for key, kind in outputs if "float" in kind and key not in labels
     ]
-    if len(found) != 1:
+    if len(scores_outputs) != 1:
         raise ModelError(
             f"{name} has the outputs {', '.join(key for key, _ in outputs)}; expected one of class"
             " probabilities."
@@ -429,7 +431,7 @@ def _open_on_words(name: str, session: Any, inputs: list[Part]) -> Opened:
             )
         feeds = {part.name: _column(table[part.name], part) for part in inputs}
         try:
-            answer = session.run([found[0]], feeds)[0]
+            answer = session.run([scores_outputs[0]], feeds)[0]
         except Exception as error:  # as above
             raise ModelError(
                 f"onnxruntime cannot run {name} on {len(table)} rows: {_said(error)}."
@@ -464,8 +466,8 @@ def _column(column: pd.Series[Any], part: Part) -> Any:
 def _network(
     model: Any, program: _Program, output: str, predict: Predict, rows: Rows
 ) -> tuple[nn.Module | None, str]:
-    """The graph in torch, or the reason why there is none. It is used only if it gives the scores
-    of onnxruntime.
+    """Rebuild the graph in torch, or return the reason why there is none. It is used only if it
+    gives the scores of onnxruntime.
     """
     try:
         network = _rebuilt(model, program, output)

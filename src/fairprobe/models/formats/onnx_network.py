@@ -41,7 +41,7 @@ def torch_network(
     number: torch.dtype,
     rows: int | None,
 ) -> nn.Module:
-    """The network that computes `output`.
+    """Rebuild the network that computes `output`.
 
     `parts` are the graph's inputs with their shapes without the rows: each takes some of the
     columns, in this order. `number` is the type that the graph computes in, `rows` the fixed number
@@ -76,7 +76,7 @@ def torch_network(
 
 
 def _needed(graph: Any, output: str) -> list[Any]:
-    """The nodes that an output depends on, in order."""
+    """Return the nodes that an output depends on, in order."""
     wanted, chosen = {output}, []
     for node in reversed(graph.node):
         if wanted & set(node.output):
@@ -87,7 +87,7 @@ def _needed(graph: Any, output: str) -> list[Any]:
 
 @dataclass(frozen=True)
 class _Node:
-    """An operator with its arguments: known values, or nodes of the draft."""
+    """Operator with its arguments: known values, or nodes of the draft."""
 
     name: str
     opset: int
@@ -97,20 +97,21 @@ class _Node:
 
 
 def _sources(graph: Any) -> list[str]:
-    """The part of the author's network that each node comes from: exporters write it into the
-    node's metadata, or into its name (/layer1/layer1.0/relu_1/Relu: the second call of that relu).
+    """Return the part of the author's network that each node comes from: exporters write it into
+    the node's metadata, or into its name (/layer1/layer1.0/relu_1/Relu: the second call of that
+    relu).
     """
     paths = [_path(entry) for entry in graph.node]
-    known = set(paths)
+    paths_of_nodes = set(paths)
     repeated = [REPEATED.fullmatch(path) for path in paths]
     return [
-        match[1] if match and match[1] in known else path
+        match[1] if match and match[1] in paths_of_nodes else path
         for path, match in zip(paths, repeated, strict=True)
     ]
 
 
 def _path(entry: Any) -> str:
-    found = next((one.value for one in entry.metadata_props if one.key == SCOPES), None)
+    found = next((prop.value for prop in entry.metadata_props if prop.key == SCOPES), None)
     if found is not None:
         if entry.op_type == "Conv" and entry.input[1].endswith(".weight"):
             return str(entry.input[1]).removesuffix(".weight")  # not of the norm merged into it
@@ -171,7 +172,7 @@ def _called(draft: Draft, node: _Node) -> Any:
 def _attributes(node: Any, name: str) -> dict[str, Any]:
     from onnx import AttributeProto, helper, numpy_helper
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for attribute in node.attribute:
         if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
             raise Unsupported(f"its operator {name} (a branch or a loop) is not supported")
@@ -180,8 +181,8 @@ def _attributes(node: Any, name: str) -> dict[str, Any]:
             value = value.decode("utf-8", "replace")
         if attribute.type == AttributeProto.TENSOR:
             value = _tensor(numpy_helper.to_array(value))
-        found[attribute.name] = value
-    return found
+        values[attribute.name] = value
+    return values
 
 
 def _constant(_: Draft, node: _Node) -> Any:
@@ -207,11 +208,11 @@ def _tensor(array: Any) -> Tensor:
 
 def _gemm(draft: Draft, node: _Node) -> Any:
     x, matrix, *bias = node.args
-    given = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0} | node.attributes
-    usual = given["alpha"] == given["beta"] == 1.0 and not given["transA"]
+    settings = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0} | node.attributes
+    usual = settings["alpha"] == settings["beta"] == 1.0 and not settings["transA"]
     if not usual or not isinstance(matrix, Tensor):
         return _called(draft, node)
-    matrix = matrix.T if given["transB"] else matrix
+    matrix = matrix.T if settings["transB"] else matrix
     shift = bias[0] if bias else None
     if isinstance(shift, Tensor) and shift.numel() == 1:
         shift = shift.reshape(-1).expand(matrix.shape[1]).clone()
@@ -219,7 +220,7 @@ def _gemm(draft: Draft, node: _Node) -> Any:
 
 
 def _cast(draft: Draft, node: _Node) -> Any:
-    """Many graphs begin with a cast to float32, which the rows are already."""
+    """Skip the cast to float32 with which many graphs begin: the rows are float32 already."""
     already = node.args[0] is draft.input and node.attributes["to"] == FLOAT
     return node.args[0] if already else _called(draft, node)
 
@@ -249,10 +250,10 @@ def _reshape(draft: Draft, node: _Node) -> Any:
 
 
 def _gather(draft: Draft, node: _Node) -> Any:
-    """Rows of a table of numbers are an embedding, whose weights a repair may change."""
+    """Turn rows of a table of numbers into an embedding, whose weights a repair may change."""
     table, codes = node.args
-    known = isinstance(table, Tensor) and table.is_floating_point() and table.ndim == 2
-    if not known or not isinstance(codes, fx.Node) or node.attributes.get("axis", 0):
+    is_table = isinstance(table, Tensor) and table.is_floating_point() and table.ndim == 2
+    if not is_table or not isinstance(codes, fx.Node) or node.attributes.get("axis", 0):
         return _called(draft, node)
     return draft.call(F.embedding, draft.call(positions, codes, len(table)), table)
 

@@ -229,13 +229,13 @@ def _window(
 def _reducing(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def reduced(
         x: Tensor,
-        given: Tensor | None = None,
+        axes_input: Tensor | None = None,
         *,
         axes: Axes = None,
         keepdims: int = 1,
         noop_with_empty_axes: int = 0,
     ) -> Tensor:
-        chosen = ints(given if given is not None else axes)
+        chosen = ints(axes_input if axes_input is not None else axes)
         if not chosen and noop_with_empty_axes:
             return x
         return function(x, dim=chosen or list(range(x.ndim)), keepdim=bool(keepdims))
@@ -250,13 +250,13 @@ def _reshape(x: Tensor, size: Tensor, *, allowzero: int = 0) -> Tensor:
     )
 
 
-def _squeeze(x: Tensor, given: Tensor | None = None, *, axes: Axes = None) -> Tensor:
-    chosen = ints(given if given is not None else axes)
+def _squeeze(x: Tensor, axes_input: Tensor | None = None, *, axes: Axes = None) -> Tensor:
+    chosen = ints(axes_input if axes_input is not None else axes)
     return x.squeeze(tuple(chosen)) if chosen else x.squeeze()
 
 
-def _unsqueeze(x: Tensor, given: Tensor | None = None, *, axes: Axes = None) -> Tensor:
-    chosen = ints(given if given is not None else axes)
+def _unsqueeze(x: Tensor, axes_input: Tensor | None = None, *, axes: Axes = None) -> Tensor:
+    chosen = ints(axes_input if axes_input is not None else axes)
     for axis in sorted(axis % (x.ndim + len(chosen)) for axis in chosen):
         x = x.unsqueeze(axis)
     return x
@@ -276,11 +276,11 @@ def _split(
 
 
 def _slice(
-    x: Tensor, *given: Tensor | None, starts: Axes = None, ends: Axes = None, axes: Axes = None
+    x: Tensor, *inputs: Tensor | None, starts: Axes = None, ends: Axes = None, axes: Axes = None
 ) -> Tensor:
     first, last, along, steps = (
-        [*map(ints, given), *[[]] * (4 - len(given))]
-        if given
+        [*map(ints, inputs), *[[]] * (4 - len(inputs))]
+        if inputs
         else [ints(starts), ints(ends), ints(axes), []]
     )
     for number, axis in enumerate(along or range(len(first))):
@@ -317,12 +317,12 @@ def _pad(
     around: Tensor | None = None,
     filling: Tensor | None = None,
     axes: Axes = None,
-    **given: Any,
+    **settings: Any,
 ) -> Tensor:
-    if given.get("mode", "constant") != "constant" or axes is not None:
+    if settings.get("mode", "constant") != "constant" or axes is not None:
         raise NotImplementedError("Pad other than with a constant on all axes")
-    number = filling.item() if filling is not None else given.get("value", 0.0)
-    return padded(x, ints(around if around is not None else given["pads"]), number)
+    number = filling.item() if filling is not None else settings.get("value", 0.0)
+    return padded(x, ints(around if around is not None else settings["pads"]), number)
 
 
 def _expand(x: Tensor, size: Tensor) -> Tensor:

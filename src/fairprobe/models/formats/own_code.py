@@ -43,48 +43,48 @@ OURS = str(Path(__file__).parents[2])  # where our own code is
 
 
 def open_own(spec: str, *, weights: Path | None = None, trial: Trial | None = None) -> Opened:
-    """The model that a name in the user's code refers to; `weights` (safetensors) are loaded into
-    a torch module.
+    """Open the model that a name in the user's code refers to; `weights` (safetensors) are loaded
+    into a torch module.
     """
-    thing = _built(find_named(spec), spec)
+    model = _built(find_named(spec), spec)
     if weights is not None:
-        if not isinstance(thing, nn.Module):
+        if not isinstance(model, nn.Module):
             raise SettingError(
-                f"Weights belong to a torch module; '{spec}' is {_kind(thing)}. Leave the weights"
+                f"Weights belong to a torch module; '{spec}' is {_kind(model)}. Leave the weights"
                 " out."
             )
-        load_weights(thing, weights, spec)
-    return _opened(thing, spec, trial or Trial())
+        load_weights(model, weights, spec)
+    return _opened(model, spec, trial or Trial())
 
 
-def open_callable(thing: Any, trial: Trial | None = None) -> Opened:
-    """A Python object as a model."""
-    if not any(hasattr(thing, method) for method in ("predict_proba", "predict", "__call__")):
-        raise ModelError(f"A model is {EXPECTED}; got {type(thing).__name__}.")
-    name = getattr(thing, "__name__", type(thing).__name__)
+def open_callable(model: Any, trial: Trial | None = None) -> Opened:
+    """Open a Python object as a model."""
+    if not any(hasattr(model, method) for method in ("predict_proba", "predict", "__call__")):
+        raise ModelError(f"A model is {EXPECTED}; got {type(model).__name__}.")
+    name = getattr(model, "__name__", type(model).__name__)
     name = "black box" if name == "<lambda>" else name
-    return _opened(_built(thing, name), name, trial or Trial())
+    return _opened(_built(model, name), name, trial or Trial())
 
 
 def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
-    """The encoder that a name in the user's code refers to: a function of a DataFrame, a fitted
-    transformer, or a callable that builds one.
+    """Open the encoder that a name in the user's code refers to: a function of a DataFrame, a
+    fitted transformer, or a callable that builds one.
     """
-    thing = find_named(spec)
-    fitted = not isinstance(thing, type) and hasattr(thing, "transform")
-    if not fitted and callable(thing) and required_arguments(thing) == 0:
-        thing = _call(thing, spec)
-    if not isinstance(thing, type) and hasattr(thing, "transform"):
-        return open_encoder_object(thing)
-    if not callable(thing) or required_arguments(thing) != 1:
+    encoder = find_named(spec)
+    fitted = not isinstance(encoder, type) and hasattr(encoder, "transform")
+    if not fitted and callable(encoder) and required_arguments(encoder) == 0:
+        encoder = _call(encoder, spec)
+    if not isinstance(encoder, type) and hasattr(encoder, "transform"):
+        return open_encoder_object(encoder)
+    if not callable(encoder) or required_arguments(encoder) != 1:
         raise ModelError(
             f"The encoder '{spec}' must be a function of one DataFrame, or a fitted transformer; it"
-            f" is {_kind(thing)}."
+            f" is {_kind(encoder)}."
         )
 
     def encode(frame: pd.DataFrame) -> Rows:
         with own_errors(f"The encoder '{spec}' failed on {len(frame)} rows"):
-            answer = thing(frame)
+            answer = encoder(frame)
         return dense(answer, len(frame), f"The encoder '{spec}'")
 
     return encode
@@ -94,20 +94,24 @@ def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
 
 
 def find_named(spec: str) -> Any:
-    """The object that module:function or file.py:function names."""
+    """Import the object that module:function or file.py:function names."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
         raise SettingError(
             f"Own code is named as module:function or path/to/file.py:function; got '{spec}'."
         )
     is_file = place.endswith(".py") or "/" in place or "\\" in place
-    thing: Any = _from_file(Path(place)) if is_file else _from_module(place)
+    value: Any = _from_file(Path(place)) if is_file else _from_module(place)
     for part in name.split("."):
-        if not hasattr(thing, part):
-            known = [each for each in getattr(thing, "__dict__", ()) if not each.startswith("_")]
-            raise SettingError(f"There is no '{part}' in {place}.{suggest(part, known)}")
-        thing = getattr(thing, part)
-    return thing
+        if not hasattr(value, part):
+            names = [
+                attribute
+                for attribute in getattr(value, "__dict__", ())
+                if not attribute.startswith("_")
+            ]
+            raise SettingError(f"There is no '{part}' in {place}.{suggest(part, names)}")
+        value = getattr(value, part)
+    return value
 
 
 def _from_file(path: Path) -> ModuleType:
@@ -117,10 +121,8 @@ def _from_file(path: Path) -> ModuleType:
             " function."
         )
     if not path.is_file():
-        others = sorted(other.name for other in path.parent.glob("*.py"))
-        raise StorageError(
-            f"There is no file {path}.{suggest(path.name, others) if others else ''}"
-        )
+        files = sorted(file.name for file in path.parent.glob("*.py"))
+        raise StorageError(f"There is no file {path}.{suggest(path.name, files) if files else ''}")
     name = f"own_code_{path.stem}"
     about = importlib.util.spec_from_file_location(name, path)
     assert about is not None
@@ -162,7 +164,7 @@ def _from_module(name: str) -> ModuleType:
 
 
 def _make_importable(folder: Path) -> None:
-    """Adds a folder to the import path, as `python -m` does. It stays there, because a function may
+    """Add a folder to the import path, as `python -m` does. It stays there, because a function may
     import other files only when it is called.
     """
     if str(folder) not in sys.path:
@@ -171,7 +173,7 @@ def _make_importable(folder: Path) -> None:
 
 @contextmanager
 def own_errors(what: str) -> Iterator[None]:
-    """Reports what the user's code raises, with the line where it did."""
+    """Report what the user's code raises, with the line where it did."""
     try:
         yield
     except FairprobeError:
@@ -186,7 +188,7 @@ def own_errors(what: str) -> Iterator[None]:
 
 
 def _where(error: BaseException) -> str:
-    """The line, of the user's code or of a library; none if only our own code was running."""
+    """Find the line, of the user's code or of a library; none if only our own code was running."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     outside = [
@@ -194,93 +196,94 @@ def _where(error: BaseException) -> str:
         for frame in traceback.extract_tb(error.__traceback__)
         if not frame.filename.startswith((OURS, "<")) and "importlib" not in frame.filename
     ]
-    own = [
+    of_user = [
         frame
         for frame in outside
         if "site-packages" not in frame.filename and not frame.filename.startswith(sys.base_prefix)
     ]
     if not outside:
         return ""
-    last = (own or outside)[-1]
+    last = (of_user or outside)[-1]
     return f"{last.filename}:{last.lineno}"
 
 
 # -- building it -----------------------------------------------------------------------------------
 
 
-def _built(thing: Any, spec: str) -> Any:
-    """The model itself: a callable without arguments, such as a class or a function that builds
-    it, is called once.
+def _built(model: Any, spec: str) -> Any:
+    """Build the model: call a callable without arguments once, such as a class or a function that
+    builds it.
     """
-    if not callable(thing) or (not isinstance(thing, type) and _is_model(thing)):
-        return thing
-    required = required_arguments(thing)
+    if not callable(model) or (not isinstance(model, type) and _is_model(model)):
+        return model
+    required = required_arguments(model)
     if required == 0:
-        built = _call(thing, spec)
+        built = _call(model, spec)
         if not _is_model(built) and callable(built) and required_arguments(built) != 1:
             raise ModelError(
                 f"'{spec}' returned {_kind(built)}, which is not a function of one argument. It"
                 f" must return {EXPECTED}."
             )
         return built
-    if isinstance(thing, type) or required > 1:
+    if isinstance(model, type) or required > 1:
         raise ModelError(
             f"'{spec}' needs {required} argument{'s' * (required > 1)} to be called. Name a"
             f" function without arguments that returns {EXPECTED}, or a function of the rows alone."
         )
-    return thing
+    return model
 
 
-def _is_model(thing: Any) -> bool:
-    return isinstance(thing, nn.Module) or hasattr(thing, "predict_proba")
+def _is_model(value: Any) -> bool:
+    return isinstance(value, nn.Module) or hasattr(value, "predict_proba")
 
 
-def required_arguments(thing: Callable[..., Any]) -> int:
-    """The number of arguments without a default; one where Python cannot tell."""
+def required_arguments(function: Callable[..., Any]) -> int:
+    """Count the arguments without a default; one where Python cannot tell."""
     try:
-        parameters = inspect.signature(thing).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return 1
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return sum(
-        one.default is inspect.Parameter.empty and one.kind not in variable for one in parameters
+        parameter.default is inspect.Parameter.empty and parameter.kind not in variable
+        for parameter in parameters
     )
 
 
-def _call(thing: Callable[[], Any], spec: str) -> Any:
+def _call(function: Callable[[], Any], spec: str) -> Any:
     with own_errors(f"'{spec}' failed"):
-        built = thing()
+        built = function()
     if inspect.iscoroutine(built):
         built.close()
         raise ModelError(f"'{spec}' is an async function; it must return {EXPECTED} directly.")
     return built
 
 
-def _kind(thing: Any) -> str:
-    if isinstance(thing, type):
-        return f"the class {thing.__name__}"
-    return "None" if thing is None else f"an object of type {type(thing).__name__}"
+def _kind(value: Any) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    return "None" if value is None else f"an object of type {type(value).__name__}"
 
 
 # -- opening it ------------------------------------------------------------------------------------
 
 
-def _opened(thing: Any, name: str, trial: Trial) -> Opened:
-    if isinstance(thing, nn.Module):
-        return _open_module(thing, name, trial)
-    if hasattr(thing, "predict_proba") or (hasattr(thing, "predict") and not callable(thing)):
-        return open_estimator(thing, name=name)
-    if not callable(thing):
-        raise ModelError(f"'{name}' is {_kind(thing)}, not a model. Expected {EXPECTED}.")
+def _opened(model: Any, name: str, trial: Trial) -> Opened:
+    if isinstance(model, nn.Module):
+        return _open_module(model, name, trial)
+    if hasattr(model, "predict_proba") or (hasattr(model, "predict") and not callable(model)):
+        return open_estimator(model, name=name)
+    if not callable(model):
+        raise ModelError(f"'{name}' is {_kind(model)}, not a model. Expected {EXPECTED}.")
 
     def predict(x: Any) -> Any:
         with own_errors(f"'{name}' failed on {len(x)} rows"):
-            return thing(x)
+            return model(x)
 
     return Opened(
         kind="Python function",
         name=name,
-        takes=_takes(thing),
+        takes=_takes(model),
         predict=predict,
         why=(
             "A function can be called, but its inside cannot be seen; pass the torch module itself"
@@ -354,8 +357,8 @@ def _predicting(module: nn.Module) -> Callable[[Rows], Any]:
 
 
 def _width(module: nn.Module) -> int | None:
-    """The number of columns of a plain chain that starts with a linear layer; None for any other
-    network.
+    """Return the number of columns of a plain chain that starts with a linear layer; None for any
+    other network.
     """
     while isinstance(module, nn.Sequential) and len(module):
         module = module[0]
@@ -373,17 +376,17 @@ def load_weights(module: nn.Module, path: Path, spec: str) -> None:
     if not path.is_file():
         raise StorageError(f"There is no file of weights {path}.")
     try:
-        given = load_file(path)
+        weights = load_file(path)
     except (OSError, SafetensorError) as error:
         raise ModelError(
             f"{path} is not a readable safetensors file ({str(error).rstrip('.')}). Write it again"
             " with save_file."
         ) from error
     wanted = module.state_dict()
-    for name in wanted.keys() & given.keys():
-        if wanted[name].shape != given[name].shape:
+    for name in wanted.keys() & weights.keys():
+        if wanted[name].shape != weights[name].shape:
             raise ModelError(
-                f"The weights in {path} do not fit '{spec}': {name} is {tuple(given[name].shape)}"
+                f"The weights in {path} do not fit '{spec}': {name} is {tuple(weights[name].shape)}"
                 f" there and {tuple(wanted[name].shape)} in the network."
             )
     # `load_model` handles tensors that are shared, and so stored once.
@@ -401,7 +404,7 @@ def load_weights(module: nn.Module, path: Path, spec: str) -> None:
 
 
 def write_weights(network: nn.Module, target: Path) -> None:
-    """The weights of a torch module, to be given with --weights to the code that builds it."""
+    """Write the weights of a torch module, for --weights beside the code that builds it."""
     try:
         with replacing(target) as temporary:
             save_model(network, str(temporary))

@@ -28,7 +28,7 @@ Lists = list[list[Any]]
 
 @dataclass(frozen=True)
 class Protocol:
-    """A way to talk to a model server.
+    """Define how to talk to a model server.
 
     - `path`: what its addresses look like, None if they have no form of their own
     - `hint`: words of a server that expects this protocol and was sent another
@@ -68,7 +68,7 @@ def _bentoml(rows: Records | Lists, field: str | None) -> Any:
 
 
 def _v2(rows: Records | Lists, field: str | None) -> Any:
-    """One tensor of numbers, or one for each column, as pandas' content type has it."""
+    """Write one tensor of numbers, or one for each column, as pandas' content type has it."""
     if not isinstance(rows[0], dict):
         flat = [value for row in rows for value in row]
         shape = [len(rows), len(rows[0])]
@@ -84,16 +84,16 @@ def _tensor(name: str, shape: list[int], kind: str, data: list[Any]) -> dict[str
 
 
 def _column(name: str, values: list[Any]) -> dict[str, Any]:
-    known = [value.item() if hasattr(value, "item") else value for value in values]
-    kinds = {type(value) for value in known if value is not None}
+    plain = [value.item() if hasattr(value, "item") else value for value in values]
+    kinds = {type(value) for value in plain if value is not None}
     shape = [len(values), 1]
-    if kinds <= {int} and None not in known:
-        return _tensor(name, shape, "INT64", known)
+    if kinds <= {int} and None not in plain:
+        return _tensor(name, shape, "INT64", plain)
     if kinds <= {int, float}:
-        return _tensor(name, shape, "FP64", known)
-    if kinds == {bool} and None not in known:
-        return _tensor(name, shape, "BOOL", known)
-    words = [value if value is None else str(value) for value in known]
+        return _tensor(name, shape, "FP64", plain)
+    if kinds == {bool} and None not in plain:
+        return _tensor(name, shape, "BOOL", plain)
+    words = [value if value is None else str(value) for value in plain]
     return {**_tensor(name, shape, "BYTES", words), "parameters": {"content_type": "str"}}
 
 
@@ -123,36 +123,40 @@ PROTOCOLS: tuple[Protocol, ...] = (
 
 
 def protocol_of(name: str, path: str) -> Protocol:
-    """The protocol of this name; with "auto", the one that the path of an address shows."""
+    """Return the protocol of this name; with "auto", the one that the path of an address shows."""
     if name == "auto":
-        found = (each for each in PROTOCOLS if each.path and re.search(each.path, path))
-        return next(found, JSON)
-    for each in PROTOCOLS:
-        if each.name == name:
-            return each
-    names = [each.name for each in PROTOCOLS]
+        fitting = (
+            protocol for protocol in PROTOCOLS if protocol.path and re.search(protocol.path, path)
+        )
+        return next(fitting, JSON)
+    for protocol in PROTOCOLS:
+        if protocol.name == name:
+            return protocol
+    names = [protocol.name for protocol in PROTOCOLS]
     raise SettingError(
         f"There is no protocol '{name}'. Protocols are {', '.join(names)}.{suggest(name, names)}"
     )
 
 
 def hinted(refusal: str) -> Protocol | None:
-    """The protocol that a server expects, by what it said to another one."""
-    found = (each for each in PROTOCOLS if each.hint and re.search(each.hint, refusal))
-    return next(found, None)
+    """Return the protocol that a server expects, by what it said to another one."""
+    fitting = (
+        protocol for protocol in PROTOCOLS if protocol.hint and re.search(protocol.hint, refusal)
+    )
+    return next(fitting, None)
 
 
 # -- answers ---------------------------------------------------------------------------------------
 
 
 def predictions(answer: Any, fields: Sequence[str], what: str, *, is_amount: bool = False) -> Any:
-    """The list of predictions in an answer of any protocol, one for each row."""
+    """Find the list of predictions in an answer of any protocol, one for each row."""
     if not isinstance(answer, dict):
         return answer
     if (field := next((name for name in fields if name in answer), None)) is not None:
         return answer[field]
     outputs, data = answer.get("outputs"), answer.get("data")
-    if isinstance(outputs, list) and all(isinstance(each, dict) for each in outputs):
+    if isinstance(outputs, list) and all(isinstance(output, dict) for output in outputs):
         return _from_tensors(outputs, what, is_amount=is_amount)
     if isinstance(outputs, list):
         return outputs
@@ -169,23 +173,23 @@ def predictions(answer: Any, fields: Sequence[str], what: str, *, is_amount: boo
 
 
 def _from_tensors(outputs: list[dict[str, Any]], what: str, *, is_amount: bool) -> Any:
-    """The output of probabilities among those of the Open Inference Protocol, else the widest. Of
-    amounts there must be one output only.
+    """Choose the output of probabilities among those of the Open Inference Protocol, else the
+    widest. Of amounts there must be one output only.
     """
     if not outputs:
         raise ModelError(f"{what} answered without outputs.")
     if is_amount:
         if len(outputs) > 1:
-            names = ", ".join(str(each.get("name", "")) for each in outputs[:8])
+            names = ", ".join(str(output.get("name", "")) for output in outputs[:8])
             raise ModelError(
                 f"{what} answered with several outputs ({names}); an amount is one. Serve a model"
                 " with a single output."
             )
         return _shaped(outputs[0].get("data"), outputs[0].get("shape"), what)
-    named = [each for each in outputs if "prob" in str(each.get("name", "")).lower()]
+    named = [output for output in outputs if "prob" in str(output.get("name", "")).lower()]
 
-    def width(each: dict[str, Any]) -> int:
-        shape = each.get("shape")
+    def width(output: dict[str, Any]) -> int:
+        shape = output.get("shape")
         return len(shape) if isinstance(shape, list) else 0
 
     chosen = named[0] if named else max(outputs, key=width)
@@ -193,7 +197,7 @@ def _from_tensors(outputs: list[dict[str, Any]], what: str, *, is_amount: bool) 
 
 
 def _shaped(values: Any, shape: Any, what: str) -> Any:
-    """A flat list as a list for each row."""
+    """Cut a flat list into a list for each row."""
     whole = isinstance(shape, list) and all(type(size) is int and size >= 0 for size in shape)
     if not isinstance(values, list) or not whole or not shape:
         raise ModelError(f"{what} answered with a tensor without data or shape.")
@@ -210,58 +214,59 @@ def _shaped(values: Any, shape: Any, what: str) -> Any:
 
 
 def plain_rows(answer: list[Any], *, is_amount: bool = False) -> list[Any]:
-    """The predictions without what servers put around them: of a row's several outputs the one of
-    probabilities, a list of one number as the number, and of amounts a record of one number, too.
+    """Unwrap the predictions from what servers put around them: of a row's several outputs the one
+    of probabilities, a list of one number as the number, and of amounts a record of one number,
+    too.
     """
     plain = []
-    for one in answer:
-        if isinstance(one, dict) and is_amount:
-            one = next(iter(one.values())) if len(one) == 1 else one
-        elif isinstance(one, dict):
+    for entry in answer:
+        if isinstance(entry, dict) and is_amount:
+            entry = next(iter(entry.values())) if len(entry) == 1 else entry
+        elif isinstance(entry, dict):
             named = [
                 value
-                for name, value in one.items()
+                for name, value in entry.items()
                 if "prob" in str(name).lower() and isinstance(value, list | dict)
             ]
-            label = one.get("label", one.get("prediction")) if len(one) < 3 else None
+            label = entry.get("label", entry.get("prediction")) if len(entry) < 3 else None
             if named:
-                one = named[0]
-            elif isinstance(label, str) or (len(one) == 1 and label is not None):
-                one = label
-        if isinstance(one, list) and len(one) == 1 and not isinstance(one[0], list):
-            one = one[0]
-        plain.append(one)
+                entry = named[0]
+            elif isinstance(label, str) or (len(entry) == 1 and label is not None):
+                entry = label
+        if isinstance(entry, list) and len(entry) == 1 and not isinstance(entry[0], list):
+            entry = entry[0]
+        plain.append(entry)
     return plain
 
 
 def as_labels(
     answer: list[Any], classes: tuple[str, ...] | None, what: str
 ) -> list[list[float]] | None:
-    """Labels as certain probabilities of the data's classes; None if the predictions are numbers
-    that can be probabilities.
+    """Turn labels into certain probabilities of the data's classes; None if the predictions are
+    numbers that can be probabilities.
     """
-    single = all(isinstance(one, str | bool | int | float) for one in answer)
+    single = all(isinstance(label, str | bool | int | float) for label in answer)
     if not single or classes is None:
         return None
-    words = any(isinstance(one, str) for one in answer)
-    whole = all(not isinstance(one, str) and float(one).is_integer() for one in answer)
+    words = any(isinstance(label, str) for label in answer)
+    whole = all(not isinstance(label, str) and float(label).is_integer() for label in answer)
     if not words and not whole:
         return None
-    names = [_name(one) for one in answer]
-    named = set(names) <= set(classes) and all(isinstance(one, int) for one in answer)
+    names = [_name(label) for label in answer]
+    named = set(names) <= set(classes) and all(isinstance(label, int) for label in answer)
     if not words and len(classes) == 2 and set(names) <= {"0", "1"} and not named:
         return None  # the probability of the second class, or its number
-    known = list(classes)
-    if not set(names) <= set(known) and not words:
-        known = [str(number) for number in range(len(classes))]
-    if unknown := [name for name in names if name not in known]:
+    classes_in_order = list(classes)
+    if not set(names) <= set(classes_in_order) and not words:
+        classes_in_order = [str(number) for number in range(len(classes))]
+    if unknown := [name for name in names if name not in classes_in_order]:
         raise ModelError(
             f"{what} answered with the label '{unknown[0]}'; the classes of the data are"
             f" {', '.join(classes)}. Name them as the model does, or return probabilities."
         )
-    return [[float(name == each) for each in known] for name in names]
+    return [[float(name == cls) for cls in classes_in_order] for name in names]
 
 
-def _name(one: Any) -> str:
-    plain = one if isinstance(one, str | bool) else int(one)
+def _name(label: Any) -> str:
+    plain = label if isinstance(label, str | bool) else int(label)
     return str(plain).strip()

@@ -40,18 +40,18 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "lo
 
 
 def open_skops(path: Path) -> Opened:
-    """A classifier from a file written by `skops.io.dump`."""
+    """Open a classifier from a file written by `skops.io.dump`."""
     return open_estimator(load_skops(path), name=path.name)
 
 
 def write_skops(source: Path, network: nn.Module, target: Path) -> None:
-    """A copy of the file in which the MLPClassifier has the weights of `network`."""
+    """Write a copy of the file in which the MLPClassifier has the weights of `network`."""
     write_estimator(load_skops(source), network, target)
 
 
 def write_estimator(estimator: Any, network: nn.Module, target: Path) -> None:
-    """A classifier as a .skops file, its MLPClassifier with the weights of `network`. The given one
-    stays as it is.
+    """Write a classifier as a .skops file, its MLPClassifier with the weights of `network`. The
+    given one is not changed.
     """
     skops = import_library("skops.io", target.name, "fairprobe[sklearn]")
     made = copy.deepcopy(estimator)
@@ -66,8 +66,8 @@ def write_estimator(estimator: Any, network: nn.Module, target: Path) -> None:
         return nn.Sequential(OrderedDict(_pieces(last)))
 
     layers = dict(network.named_children())
-    own = nn.Sequential(OrderedDict((name, layers[name]) for name, _ in _pieces(last)))
-    read(with_weights(read, held, own, target.name))
+    layers_in_order = nn.Sequential(OrderedDict((name, layers[name]) for name, _ in _pieces(last)))
+    read(with_weights(read, held, layers_in_order, target.name))
     try:
         write_bytes(target, skops.dumps(made))
     except FairprobeError:
@@ -77,12 +77,12 @@ def write_estimator(estimator: Any, network: nn.Module, target: Path) -> None:
 
 
 def open_encoder_skops(path: Path) -> Callable[[pd.DataFrame], Rows]:
-    """A fitted preprocessor from a file written by `skops.io.dump`."""
+    """Open a fitted preprocessor from a file written by `skops.io.dump`."""
     return open_encoder_object(load_skops(path))
 
 
 def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
-    """A fitted classifier with `predict_proba`.
+    """Open a fitted classifier with `predict_proba`.
 
     A pipeline that was fitted on a DataFrame takes words; so does any other classifier that was
     fitted on columns of words or has steps for them. The rest take numbers.
@@ -122,7 +122,7 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
 
 
 def open_encoder_object(thing: Any) -> Callable[[pd.DataFrame], Rows]:
-    """A fitted preprocessor as a function from a DataFrame to a float32 table."""
+    """Return a fitted preprocessor as a function from a DataFrame to a float32 table."""
     kind = type(thing).__name__
     if not callable(getattr(thing, "transform", None)):
         advice = "Pass a fitted ColumnTransformer or Pipeline."
@@ -134,8 +134,8 @@ def open_encoder_object(thing: Any) -> Callable[[pd.DataFrame], Rows]:
 
 
 def dense(answer: Any, rows: int, what: str) -> Rows:
-    """The result of an encoder as a float32 array (rows, width), or an error that says what is
-    wrong with it.
+    """Return the result of an encoder as a float32 array (rows, width), or an error that says what
+    is wrong with it.
     """
     if isinstance(answer, Tensor):
         answer = answer.detach().cpu()
@@ -174,7 +174,7 @@ def _check_usable(estimator: Any) -> None:
 
 
 def answers_amounts(estimator: Any) -> bool:
-    """Whether it is a regressor: it predicts, and knows neither probabilities nor classes."""
+    """Return True for a regressor: it predicts, but has neither probabilities nor classes."""
     from sklearn.base import BaseEstimator, is_regressor
 
     if isinstance(estimator, BaseEstimator):
@@ -229,11 +229,11 @@ def _classes(estimator: Any) -> tuple[str, ...] | None:
             f"{kind} was fitted on a single class ({classes[0]}), so it treats everybody alike."
             " Fit it on two or more."
         )
-    return tuple(str(one) for one in classes)
+    return tuple(str(label) for label in classes)
 
 
 def _unwrapped(estimator: Any) -> Any:
-    """The classifier inside a search over settings or a frozen classifier."""
+    """Return the classifier inside a search over settings or a frozen classifier."""
     from sklearn.frozen import FrozenEstimator
     from sklearn.model_selection._search import BaseSearchCV
 
@@ -246,8 +246,8 @@ def _unwrapped(estimator: Any) -> Any:
 
 
 def _feature_names(model: Any) -> tuple[str, ...] | None:
-    """The columns that it needs: those it was fitted on, without those that a ColumnTransformer
-    drops (an id, or even the label).
+    """Return the columns that it needs: those it was fitted on, without those that a
+    ColumnTransformer drops (an id, or even the label).
     """
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -262,12 +262,12 @@ def _feature_names(model: Any) -> tuple[str, ...] | None:
         steps = {name: step for name, step, _ in first.transformers_}
         dropped = {name for name in steps if isinstance(steps[name], str) and steps[name] == "drop"}
         kept = {
-            place
-            for name, places in first._transformer_to_input_indices.items()
+            index
+            for name, indices in first._transformer_to_input_indices.items()
             if name not in dropped
-            for place in places
+            for index in indices
         }
-        names = [name for place, name in enumerate(names) if place in kept]
+        names = [name for index, name in enumerate(names) if index in kept]
     return tuple(str(name) for name in names)
 
 
@@ -297,7 +297,7 @@ def _of_words(model: Any, names: tuple[str, ...] | None) -> Callable[[pd.DataFra
 
 
 def _encoding(steps: list[Any], names: tuple[str, ...] | None) -> Callable[[pd.DataFrame], Rows]:
-    """The steps one after the other, as in a pipeline."""
+    """Apply the steps one after the other, as in a pipeline."""
     what = type(steps[0]).__name__ if len(steps) == 1 else "The pipeline"
     # A step that was fitted on an array gets an array.
     plain = bool(steps) and names is None and _width(steps[0]) is not None
@@ -318,7 +318,7 @@ def _encoding(steps: list[Any], names: tuple[str, ...] | None) -> Callable[[pd.D
 
 
 def _select(frame: pd.DataFrame, names: tuple[str, ...] | None, what: str) -> pd.DataFrame:
-    """The columns in the order of the fit, which scikit-learn requires."""
+    """Select the columns in the order of the fit, which scikit-learn requires."""
     if names is None:
         return frame
     if missing := [name for name in names if name not in frame.columns]:
@@ -330,8 +330,8 @@ def _select(frame: pd.DataFrame, names: tuple[str, ...] | None, what: str) -> pd
 
 
 def _was_given_words(model: Any) -> bool:
-    """Whether a classifier that was fitted on a DataFrame takes categories itself, or has steps
-    that may turn them into numbers.
+    """Return True if a classifier that was fitted on a DataFrame takes categories itself, or has
+    steps that may turn them into numbers.
     """
     from sklearn.base import BaseEstimator
 
@@ -355,7 +355,7 @@ def _trees(model: Any, steps: list[Any]) -> Ensemble | None:
 
 
 def _steps(model: Any) -> tuple[list[Any], Any]:
-    """The transformers of a pipeline in order and the classifier at its end, also of nested
+    """Return the transformers of a pipeline in order and the classifier at its end, also of nested
     pipelines.
     """
     from sklearn.pipeline import Pipeline
@@ -370,7 +370,9 @@ def _steps(model: Any) -> tuple[list[Any], Any]:
 
 
 def _network(model: Any, steps: list[Any]) -> tuple[nn.Module | None, str]:
-    """The classifier in torch, after steps that scale numbers; or the reason why there is none."""
+    """Rebuild the classifier in torch, after steps that scale numbers; or return the reason why
+    not.
+    """
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier
 
@@ -407,8 +409,8 @@ def _pieces(model: MLPClassifier) -> list[tuple[str, nn.Module]]:
 
 
 def _gap(network: nn.Module, model: MLPClassifier, steps: list[Any]) -> float:
-    """The greatest difference in probability on random rows, which are scaled back so that the
-    classifier gets ordinary ones.
+    """Return the greatest difference in probability on random rows, which are scaled back so that
+    the classifier gets ordinary ones.
     """
     rows = np.random.default_rng(0).normal(size=(TRIED, len(model.coefs_[0]))).astype(np.float32)
     theirs = _of_numbers(model, _feature_names(model))(rows)
@@ -422,7 +424,7 @@ def _gap(network: nn.Module, model: MLPClassifier, steps: list[Any]) -> float:
 
 
 def _flat(steps: list[Any]) -> list[Any]:
-    """The steps with those of nested pipelines in their place."""
+    """Return the steps with those of nested pipelines in their place."""
     from sklearn.pipeline import Pipeline
 
     flat: list[Any] = []
@@ -435,7 +437,7 @@ def _flat(steps: list[Any]) -> list[Any]:
 
 
 def _scale(step: Any) -> Scale | None:
-    """A scaler as `(z − middle) · factor`, or None if it is anything else."""
+    """Return a scaler as `(z − middle) · factor`, or None if it is anything else."""
     from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
     scalers = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)

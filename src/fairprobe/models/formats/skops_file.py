@@ -16,12 +16,12 @@ from zipfile import ZipFile
 
 import numpy as np
 
-from fairprobe.errors import DAMAGED, FairprobeError, ModelError, StorageError
+from fairprobe.errors import ModelError
 from fairprobe.models.formats.base import import_library
 from fairprobe.models.formats.boosters import read_lightgbm, read_xgboost
-from fairprobe.models.formats.file_checks import PICKLE, first_line
+from fairprobe.models.formats.file_checks import PICKLE, archive, check_exists, first_line
 from fairprobe.models.formats.trees import LEAF, is_walkable, within
-from fairprobe.storage import check_regular, check_unpacked
+from fairprobe.storage import check_unpacked
 
 POST_HOC = ("Average", "Thresholds", "Abstaining")
 # Each of these only holds numbers, text and other listed types; loading or calling it opens no file
@@ -68,11 +68,12 @@ ALSO_TRUSTED = frozenset(
     }
 )
 OWN_CODE = "name your own code that builds it (--model my_code.py:function)"
+AGES = ("original", "current")  # versions in a warning of scikit-learn
 CATEGORIES = 256  # a bitset of HistGradientBoosting has room for so many
 
 
 def load_skops(path: Path) -> Any:
-    """The object in a file written by `skops.io.dump`."""
+    """Load the object in a file written by `skops.io.dump`."""
     skops = import_library("skops.io", path.name, "fairprobe[sklearn]")
     _check_archive(path)
     with warnings.catch_warnings(record=True) as caught:
@@ -93,8 +94,8 @@ def load_skops(path: Path) -> Any:
             )
         try:
             _check_boosters(path)
-            thing = skops.load(path, trusted=sorted(ALSO_TRUSTED))
-            _check_trees(thing)
+            model = skops.load(path, trusted=sorted(ALSO_TRUSTED))
+            _check_trees(model)
         except ModelError:
             raise
         except Exception as error:
@@ -102,32 +103,18 @@ def load_skops(path: Path) -> Any:
                 f"The object in {path} cannot be rebuilt ({_words(error)}).{_versions(caught)}"
                 " Write it again with skops.io.dump."
             ) from error
-    return thing
+    return model
 
 
 def _check_archive(path: Path) -> None:
-    if path.is_dir():
-        raise StorageError(f"{path} is a folder. Name the .skops file in it.")
-    if not path.exists():
-        raise StorageError(
-            f"There is no file {path}. Write one with skops.io.dump(model, '{path.name}')."
-        )
-    check_regular(path)
-    try:
-        with ZipFile(path) as archive:
-            names = archive.namelist()
-            check_unpacked(path, sum(entry.file_size for entry in archive.infolist()))
-    except FairprobeError:
-        raise
-    except OSError as error:
-        raise StorageError(f"Cannot read {path}: {error.strerror or error}.") from error
-    except DAMAGED as error:
-        with path.open("rb") as file:
-            is_pickle = file.read(1) == b"\x80"
-        what = PICKLE if is_pickle else "not a .skops file, or truncated"
-        raise ModelError(
-            f"{path} is {what}. Write the model with skops.io.dump, or {OWN_CODE}."
-        ) from error
+    check_exists(path, ".skops file")
+    with path.open("rb") as file:
+        is_pickle = file.read(1) == b"\x80"
+    if is_pickle:
+        raise ModelError(f"{path} is {PICKLE}. Write the model with skops.io.dump, or {OWN_CODE}.")
+    with archive(path, ".skops file") as content:
+        check_unpacked(path, sum(entry.file_size for entry in content.infolist()))
+        names = content.namelist()
     if "schema.json" not in names:
         raise ModelError(
             f"{path} is an archive that skops did not write: it has no schema.json. Write it with"
@@ -136,7 +123,7 @@ def _check_archive(path: Path) -> None:
 
 
 def _words(error: BaseException) -> str:
-    """The type and first line of a library's error."""
+    """Return the type and first line of a library's error."""
     kind, first = type(error).__name__, first_line(error)
     return kind if first == kind else f"{kind}: {first}"
 
@@ -144,9 +131,12 @@ def _words(error: BaseException) -> str:
 def _versions(caught: list[warnings.WarningMessage]) -> str:
     from sklearn.exceptions import InconsistentVersionWarning
 
-    for one in caught:
-        if isinstance(one.message, InconsistentVersionWarning):
-            old, now = one.message.original_sklearn_version, one.message.current_sklearn_version
+    for warning in caught:
+        if isinstance(warning.message, InconsistentVersionWarning):
+            old, now = (
+                warning.message.original_sklearn_version,
+                warning.message.current_sklearn_version,
+            )
             return f" It was saved with scikit-learn {old}; version {now} is installed."
     return ""
 
@@ -155,11 +145,11 @@ def _versions(caught: list[warnings.WarningMessage]) -> str:
 
 
 def _check_boosters(path: Path) -> None:
-    """Refuses damaged models of XGBoost and LightGBM inside the file; the libraries follow their
-    numbers unchecked.
+    """Refuse damaged models of XGBoost and LightGBM inside the file: the libraries follow numbers
+    unchecked.
     """
-    with ZipFile(path) as archive:
-        nodes = [json.loads(archive.read("schema.json"))]
+    with ZipFile(path) as content:
+        nodes = [json.loads(content.read("schema.json"))]
         while nodes:
             node = nodes.pop()
             if isinstance(node, dict):
@@ -169,7 +159,7 @@ def _check_boosters(path: Path) -> None:
                 elif kind == "xgboost.core.Booster":
                     held = node["content"]["content"]["handle"]
                     _expect(held["__loader__"] == "BytearrayNode")
-                    read_xgboost(archive.read(held["file"]), "XGBoosterUnserializeFromBuffer")
+                    read_xgboost(content.read(held["file"]), "XGBoosterUnserializeFromBuffer")
                 elif kind == "lightgbm.basic.Booster":
                     state = node["content"]["content"]
                     _expect(state["_handle"]["__loader__"] == "JsonNode" and "handle" not in state)
@@ -179,16 +169,14 @@ def _check_boosters(path: Path) -> None:
                 nodes += node
 
 
-def _check_trees(thing: Any) -> None:
-    """Refuses decision trees whose nodes point outside the tree or to a column that does not
-    exist.
-    """
+def _check_trees(model: Any) -> None:
+    """Refuse decision trees whose nodes point outside the tree or to a missing column."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.ensemble._forest import BaseForest
     from sklearn.ensemble._gb import BaseGradientBoosting
     from sklearn.tree import BaseDecisionTree
 
-    for part in _parts(thing, set()):
+    for part in _parts(model, set()):
         if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
             tree, width = part.tree_, part.n_features_in_
             _expect(tree.n_features == width)
@@ -230,18 +218,18 @@ def _expect(holds: bool) -> None:
         )
 
 
-def _parts(thing: Any, seen: set[int]) -> Iterator[Any]:
-    """The object and everything it holds."""
-    if isinstance(thing, str | bytes | int | float | type(None)) or id(thing) in seen:
+def _parts(value: Any, seen: set[int]) -> Iterator[Any]:
+    """Yield the object and everything it holds."""
+    if isinstance(value, str | bytes | int | float | type(None)) or id(value) in seen:
         return
-    seen.add(id(thing))
-    yield thing
-    held = list(vars(thing).values()) if hasattr(thing, "__dict__") else []
-    if isinstance(thing, dict):
-        held += thing.values()
-    elif isinstance(thing, list | tuple | set):
-        held += thing
-    elif isinstance(thing, np.ndarray) and thing.dtype == object:
-        held += thing.flat
+    seen.add(id(value))
+    yield value
+    held = list(vars(value).values()) if hasattr(value, "__dict__") else []
+    if isinstance(value, dict):
+        held += value.values()
+    elif isinstance(value, list | tuple | set):
+        held += value
+    elif isinstance(value, np.ndarray) and value.dtype == object:
+        held += value.flat
     for part in held:
         yield from _parts(part, seen)

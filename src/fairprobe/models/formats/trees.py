@@ -37,7 +37,7 @@ class Tree:
     value: Floats
 
     def leaves(self) -> Iterator[tuple[int, list[tuple[int, bool]]]]:
-        """Each leaf with the nodes on its path, and whether the path goes left there."""
+        """Yield each leaf with the nodes on its path, and whether the path goes left there."""
         stack: list[tuple[int, list[tuple[int, bool]]]] = [(0, [])]
         while stack:
             node, path = stack.pop()
@@ -60,7 +60,7 @@ class Ensemble:
     strict: bool
 
     def goes_left(self, tree: Tree, node: int, numbers: Floats | Rows) -> Mask:
-        """Which numbers of the node's column go left."""
+        """Return True for the numbers of the node's column that go left."""
         kind, threshold = tree.missing[node], tree.threshold[node]
         is_missing = np.isnan(numbers)
         plain = np.where(is_missing, 0.0, numbers)
@@ -73,7 +73,7 @@ class Ensemble:
 
 
 def ensemble_of(model: Any) -> Ensemble | None:
-    """The trees of a fitted classifier or booster; None if it is another kind of model."""
+    """Read the trees of a fitted classifier or booster; None if it is another kind of model."""
     kind, library = type(model).__name__, type(model).__module__.partition(".")[0]
     if library == "xgboost":
         booster = model.get_booster() if hasattr(model, "get_booster") else model
@@ -83,7 +83,7 @@ def ensemble_of(model: Any) -> Ensemble | None:
     if library != "sklearn":
         return None
     if kind in ("RandomForestClassifier", "ExtraTreesClassifier"):
-        return _forest([each.tree_ for each in model.estimators_])
+        return _forest([tree.tree_ for tree in model.estimators_])
     if kind in ("DecisionTreeClassifier", "ExtraTreeClassifier"):
         return _forest([model.tree_])
     if kind == "HistGradientBoostingClassifier":
@@ -108,7 +108,7 @@ def is_walkable(left: Ints, right: Ints, column: Ints, width: int) -> bool:
 
 
 def _last_round(booster: Any) -> int | None:
-    """XGBClassifier uses the rounds up to the best one."""
+    """Return the best round of an XGBClassifier, the last one that it uses."""
     attributes = booster.attributes()
     if {"scikit_learn", "best_iteration"} <= attributes.keys():
         return int(attributes["best_iteration"]) + 1
@@ -153,15 +153,15 @@ def _lightgbm(document: dict[str, Any]) -> Ensemble:
     objective, *settings = document["objective"].split()
     if objective not in ("binary", "cross_entropy", "multiclass"):
         raise ModelError(f"LightGBM's objective '{objective}' is not supported")
-    steep = dict(each.partition(":")[::2] for each in settings).get("sigmoid", "1")
+    steep = dict(setting.partition(":")[::2] for setting in settings).get("sigmoid", "1")
     outputs = int(document["num_tree_per_iteration"])
     infos = document["tree_info"]
     factor = float(steep) if objective == "binary" else 1.0
     if document["average_output"]:
         factor /= max(1, len(infos) // outputs)
     trees = [
-        _lightgbm_tree(info["tree_structure"], place % outputs, outputs, factor)
-        for place, info in enumerate(infos)
+        _lightgbm_tree(info["tree_structure"], number % outputs, outputs, factor)
+        for number, info in enumerate(infos)
     ]
     return Ensemble(tuple(trees), np.zeros(outputs), "logits", strict=False)
 
@@ -170,17 +170,17 @@ def _lightgbm_tree(root: dict[str, Any], output: int, outputs: int, factor: floa
     nodes: list[tuple[int, int, int, float, bool, int, float]] = []
 
     def add(node: dict[str, Any]) -> int:
-        place = len(nodes)
+        index = len(nodes)
         if "left_child" not in node:
             nodes.append((-1, -1, LEAF, 0.0, True, 0, factor * float(node["leaf_value"])))
-            return place
+            return index
         if node["decision_type"] != "<=":
             raise ModelError("LightGBM's splits by sets of categories are not supported")
         nodes.append((0, 0, 0, 0.0, True, 0, 0.0))
         left, right = add(node["left_child"]), add(node["right_child"])
         about = (bool(node["default_left"]), MISSING[node["missing_type"]], 0.0)
-        nodes[place] = (left, right, node["split_feature"], float(node["threshold"]), *about)
-        return place
+        nodes[index] = (left, right, node["split_feature"], float(node["threshold"]), *about)
+        return index
 
     add(root)
     left, right, column, threshold, default, missing, leaf = map(np.array, zip(*nodes, strict=True))
@@ -190,13 +190,13 @@ def _lightgbm_tree(root: dict[str, Any], output: int, outputs: int, factor: floa
 
 
 def _forest(trees: list[Any]) -> Ensemble:
-    """Forests of scikit-learn: the mean of the trees' probabilities."""
-    found = []
+    """Read forests of scikit-learn: the mean of the trees' probabilities."""
+    members = []
     for tree in trees:
         value = tree.value[:, 0, :]
         value = value / value.sum(axis=1, keepdims=True) / len(trees)
         nan_left = getattr(tree, "missing_go_to_left", np.zeros(tree.node_count))
-        found.append(
+        members.append(
             Tree(
                 tree.children_left,
                 tree.children_right,
@@ -207,12 +207,12 @@ def _forest(trees: list[Any]) -> Ensemble:
                 value,
             )
         )
-    base = np.zeros(found[0].value.shape[1])
-    return Ensemble(tuple(found), base, "probabilities", strict=False)
+    base = np.zeros(members[0].value.shape[1])
+    return Ensemble(tuple(members), base, "probabilities", strict=False)
 
 
 def _histograms(model: Any) -> Ensemble:
-    """scikit-learn's boosting by histograms."""
+    """Read scikit-learn's boosting by histograms."""
     base = np.asarray(model._baseline_prediction, dtype=np.float64).ravel()
     trees = []
     for predictors in model._predictors:

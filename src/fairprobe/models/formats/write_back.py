@@ -28,8 +28,8 @@ CANNOT: tuple[type[Exception], ...] = (Unsupported, *DAMAGED)
 
 
 def with_weights(read: Read, held: Mapping[str, Array], network: nn.Module, name: str) -> Arrays:
-    """The float arrays `held` by a file with the weights of `network` in their places. `read` is
-    what the reader makes of such arrays; `name` is that of the file, for messages.
+    """Put the weights of `network` into the float arrays `held` by a file. `read` is what the
+    reader makes of such arrays; `name` is that of the file, for messages.
     """
     new = {key: np.array(value) for key, value in held.items()}
     try:
@@ -62,7 +62,7 @@ def with_weights(read: Read, held: Mapping[str, Array], network: nn.Module, name
 
 
 def refused(name: str, why: str) -> ModelError:
-    """The error about new weights that have no place in a file."""
+    """Return the error about new weights that have no place in a file."""
     return ModelError(
         f"The repaired weights cannot be written into {name}: {why}. Repair the network in Python"
         " (fairprobe.repair) and save it there."
@@ -70,14 +70,14 @@ def refused(name: str, why: str) -> ModelError:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """The whole file, or nothing."""
+    """Write the whole file, or nothing."""
     with replacing(path) as temporary:
         temporary.write_bytes(content)
 
 
 def _positions(array: Array) -> Array:
-    """Every number replaced by its position, from 1 on; those that cannot be told apart in the
-    array's type stay wrong, and are recognized by their values.
+    """Replace every number by its position, from 1 on; positions that the array's type cannot
+    distinguish stay wrong, and are recognized by their values.
     """
     return np.arange(1, array.size + 1).astype(array.dtype).reshape(array.shape)
 
