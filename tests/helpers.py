@@ -21,7 +21,7 @@ from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.documents import TableDocument, from_dict, to_dict
 from fairprobe.models import Model, TorchModel, load_model
-from fairprobe.present import plots, tradeoff
+from fairprobe.present import plots
 from fairprobe.present.svg import WIDTH
 from fairprobe.runs.reopen import reopen
 from fairprobe.runs.store import read_table_run
@@ -149,7 +149,7 @@ def leave_figures_empty(patch: pytest.MonkeyPatch) -> None:
             f' aria-label="{escape(says)}"></svg>'
         )
 
-    for module in (plots, tradeoff):
+    for module in (plots,):
         patch.setattr(module, "drawn", frame)
 
 

@@ -19,6 +19,8 @@ from fairprobe.documents.table import TableDocument
 from fairprobe.models.formats.http import TOKEN
 from fairprobe.present import render
 from fairprobe.runs.store import read_run
+from fairprobe.table.report import notes
+from fairprobe.table.words import verdict
 from tests.chat_servers import ChatServer, answering, question
 
 SECRET = "sk-s3cret-t0ken"
@@ -93,9 +95,9 @@ def test_a_biased_endpoint_is_found_and_no_key_is_written(folder: Path) -> None:
     page = render(document)
     assert "How the answers lean" in page
     assert (document.chat.asks, document.chat.varied, document.chat.requests) == (1, 0, sent)
-    said = document.verdict.replace("\xa0", " ")
+    said = verdict(document).replace("\xa0", " ")
     assert "32.0 percentage points less often with female than with male" in said
-    assert "asked once" in " ".join(document.notes)
+    assert "asked once" in " ".join(notes(document))
     for file in folder.rglob("*"):
         assert not file.is_file() or SECRET.encode() not in file.read_bytes()
 
@@ -122,7 +124,7 @@ def test_noise_is_no_finding(folder: Path) -> None:
     assert (audit.people.hits, audit.dm_rs.hits, len(audit.findings)) == (0, 0, 0)
     assert (chat.asks, chat.settle, chat.found) == (3, 10, [])
     assert chat.varied > 0
-    assert "lean to no side" in audit.document.verdict
+    assert "lean to no side" in verdict(audit.document)
     assert audit.people.ties.hits > 0
 
 

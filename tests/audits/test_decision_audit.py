@@ -23,7 +23,6 @@ from fairprobe.gate import Policy, check, sampler_of
 from fairprobe.judgement import judge
 from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.present import render
-from fairprobe.present.page import python
 from fairprobe.pytest_plugin import Fairness
 from fairprobe.repairs import repair_named
 from fairprobe.repairs.points import random_points
@@ -31,6 +30,8 @@ from fairprobe.runs.reopen import model_of, reopen
 from fairprobe.runs.store import read_table_run
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget
+from fairprobe.table.repeat import python
+from fairprobe.table.report import notes
 from tests.helpers import linear, typed
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
@@ -130,11 +131,9 @@ def test_the_rule_stands_beside_the_figures_and_is_called_disparate_treatment(
     by_gender: fp.Audit,
 ) -> None:
     short = "decided by gender at 0.60 for female and 0.30 for male"
-    report, card = render(by_gender.document), by_gender.model_card()
-    assert short in report
-    assert short in card
-    assert short in by_gender.audit_table()
-    assert any("disparate treatment by design" in note for note in by_gender.document.notes)
+    for text in (render(by_gender.document), by_gender.model_card(), by_gender.bias_audit()):
+        assert short in text
+    assert any("disparate treatment by design" in note for note in notes(by_gender.document))
     lines = python(by_gender.document)
     assert "decision=fp.Decision(thresholds={'female': 0.6, 'male': 0.3}, by='gender')" in lines
 
@@ -157,7 +156,7 @@ def test_a_rule_for_everybody_is_shown_and_affects_nobody(
     assert audit.people.hits == 0
     assert said in render(audit.document)
     assert line in python(audit.document)
-    assert not any("disparate" in note for note in audit.document.notes)
+    assert not any("disparate" in note for note in notes(audit.document))
 
 
 def test_a_run_is_reopened_repaired_and_gated_with_its_rule(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from fairprobe.datasets import Dataset
 from fairprobe.documents import to_dict
 from fairprobe.metrics import Fairness, fairness
 from fairprobe.models import Model, TorchModel
-from fairprobe.present.notes import notes
+from fairprobe.report.markdown import markdown
 from fairprobe.schema.domain import Attribute, Domain
+from fairprobe.table.report import report
 from tests.helpers import merit, planted, typed
 from tests.present.test_report_documents import Document, document
 
@@ -173,7 +174,7 @@ def test_people_with_a_value_outside_the_domain_are_counted_apart() -> None:
 def test_of_two_classes_the_second_is_assumed_and_said_to_be() -> None:
     body = as_document(people(favourable=None))
     assert (body["positive"], body["positive_assumed"]) == (1, True)
-    assert any("selection rates count “>50K”" in note for note in notes(typed(document_with(body))))
+    assert "the second of the two counts as it" in card(body)
 
 
 def classes_of_three(x: Rows) -> Rows:
@@ -196,10 +197,7 @@ def test_of_more_classes_without_a_favourable_one_no_group_is_compared(
     assert body["individual"]["b"]["estimate"] == 1.0
     assert body["quality"]["scores"]["f1"]["estimate"] is None
     if favourable is None:
-        assert any(
-            "selection rates of groups were not measured" in note
-            for note in notes(typed(document_with(body)))
-        )
+        assert "none was declared the favorable one, so groups were not compared" in card(body)
     else:
         assert body["group"]["selected"]["hits"] == 0
         assert body["group"]["tables"][0]["dp"]["estimate"] == 0
@@ -232,12 +230,13 @@ def test_a_model_that_says_the_same_to_all_has_perfect_differences_and_no_ratio_
 def test_small_and_unknown_groups_are_in_the_notes() -> None:
     data = people("race")
     data.x[:3, 2] = 9
-    said = " ".join(notes(typed(document_with(as_document(data)))))
-    assert (
-        "Small groups by race, less than 2.0 % of the people held out: “c”; their rates say little."
-        in said
-    )
-    assert "3 of the people held out have race outside the domain; they are in no group." in said
+    said = card(as_document(data))
+    assert "Small groups by race, under 2.0 % of the people: “c”." in said
+    assert "3 people with unknown race are in no group." in said
+
+
+def card(measured_people: Document) -> str:
+    return markdown(report(typed(document_with(measured_people))))
 
 
 def document_with(measured_people: Document) -> Document:

@@ -26,6 +26,7 @@ from fairprobe.judgement import judge
 from fairprobe.metrics.scores import change_of, scored_groups
 from fairprobe.models import ScoreModel, Tolerance, load_model
 from fairprobe.runs.store import read_run
+from fairprobe.table.words import verdict
 
 SMALL: dict[str, Any] = {
     "budget": fp.Budget(seeds=20, rows=3_000),
@@ -112,7 +113,7 @@ def test_a_network_that_ignores_the_attribute_gives_exactly_0_everywhere() -> No
     document = audit.document
     assert (document.change.largest, document.people.hits, document.dm_rs.hits) == (0, 0, 0)
     assert (document.generation.idis, document.largest_found) == (0, None)
-    assert "exactly the same" in document.verdict
+    assert "exactly the same" in verdict(document)
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +199,7 @@ def test_an_audit_of_scores_goes_to_mlflow(
         difference = data.metrics[f"fairprobe/mean_difference_sd/{table.attribute}"]
         assert difference == table.mean_difference_sd.estimate
     assert data.params["fairprobe/decision"].startswith("tolerance ")
-    assert data.tags["fairprobe/verdict"] == " ".join(document.verdict.split())
+    assert data.tags["fairprobe/verdict"] == " ".join(verdict(document).split())
     assert data.tags["fairprobe/status"] == "found"
     names = {Path(file.path).name for file in stored}
     assert names == {"audit.json", "findings.parquet", "report.html"}

@@ -14,9 +14,10 @@ from fairprobe.gate import Policy, check
 from fairprobe.judgement import judge
 from fairprobe.metrics.people import tie_rate
 from fairprobe.models import Model
-from fairprobe.present import group_sentences, sentences
-from fairprobe.present.notes import notes
+from fairprobe.report.markdown import markdown
 from fairprobe.schema.domain import Attribute, Domain
+from fairprobe.table import words
+from fairprobe.table.report import report
 from tests.helpers import typed
 from tests.present.test_report_documents import document
 
@@ -70,8 +71,8 @@ def test_squeezed_probabilities_keep_every_decision_and_are_no_evidence_of_fairn
     assert document.people.hits == 0
     assert document.people.ties is not None
     assert document.people.ties.hits == affected.sum()
-    assert sentences.headline(document) == "Decisions of the model hang on rounding"
-    assert sentences.verdict(document).startswith("Read this first: for ")
+    assert words.headline(document) == "Decisions of the model depend on rounding"
+    assert words.verdict(document).startswith("For ")
 
 
 def test_ties_of_a_model_that_ignores_the_attribute_hide_nothing() -> None:
@@ -94,18 +95,14 @@ def test_the_gate_does_not_pass_what_hangs_on_ties_and_can_limit_them() -> None:
 def test_a_model_no_better_than_the_commonest_answer_gets_a_warning_first() -> None:
     document = audited(people(flipped=True), by_gender).document
     assert document.model.accuracy < document.model.majority
-    assert sentences.headline(document) == "The model is no better than the commonest answer"
-    assert sentences.verdict(document).startswith("Read this first: the model is right for")
+    assert words.headline(document) == "The model is no better than the majority class"
+    assert words.verdict(document).startswith("The model is right for")
     good = audited(people(), by_gender).document
-    assert "Read this first" not in sentences.verdict(good)
+    assert "no better than" not in words.verdict(good)
 
 
 def test_people_are_called_held_out_only_where_that_is_known() -> None:
     unknown, known = audited(people(), by_gender).document, typed(document())
     assert known.model.trained_here
     for one, word in ((unknown, "measured"), (known, "held out")):
-        written = "\n".join(
-            [group_sentences.individual(one), group_sentences.selection(one), *notes(one)]
-        )
-        assert ("held out" in written) == (word == "held out")
-        assert f"person {word}" in written
+        assert f"people {word}" in markdown(report(one))

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fairprobe.present.markdown import audit_table, model_card
+from fairprobe.report.markdown import markdown
+from fairprobe.table.evidence import bias_audit
+from fairprobe.table.report import report
 from tests.cli.test_cli import ask, files_in
 from tests.helpers import read_document, typed
 from tests.present.test_report_documents import document, repaired
@@ -27,12 +29,12 @@ def run(tmp_path: Path) -> Path:
 def test_the_card_is_printed_and_nothing_else(run: Path) -> None:
     answer = ask("card", run)
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out == model_card(typed(read_document(run)))
+    assert answer.out == markdown(report(typed(read_document(run))))
     assert files_in(run) == {"audit.json"}
 
 
 def test_the_table_of_a_bias_audit_is_printed_on_demand(run: Path) -> None:
-    assert ask("card", run, "--table").out == audit_table(typed(read_document(run)))
+    assert ask("card", run, "--table").out == markdown(bias_audit(typed(read_document(run))))
 
 
 def test_a_file_is_written_whole_or_not_at_all(run: Path, tmp_path: Path) -> None:
@@ -40,7 +42,7 @@ def test_a_file_is_written_whole_or_not_at_all(run: Path, tmp_path: Path) -> Non
     target.write_text("old", encoding="utf-8")
     answer = ask("card", run, "--out", target)
     assert (answer.code, answer.out, answer.said) == (0, "", f"Written to {target}.")
-    assert target.read_text(encoding="utf-8") == model_card(typed(document()))
+    assert target.read_text(encoding="utf-8") == markdown(report(typed(document())))
     assert {path.name for path in tmp_path.iterdir()} == {"run", "CARD.md"}
     nowhere = ask("card", run, "--out", tmp_path / "missing" / "CARD.md")
     assert nowhere.code == 2
@@ -49,7 +51,7 @@ def test_a_file_is_written_whole_or_not_at_all(run: Path, tmp_path: Path) -> Non
 
 def test_a_repair_is_in_the_card(run: Path) -> None:
     (run / "audit.json").write_text(json.dumps(repaired()), encoding="utf-8")
-    assert "### The repair, before and after" in ask("card", run).out
+    assert "What the repair did" in ask("card", run).out
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,11 @@ from fairprobe.documents import TableDocument, encode, from_dict
 from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.metrics import MEASURES
 from fairprobe.present import render
-from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.present.terminal import summary
+from fairprobe.report.markdown import markdown
 from fairprobe.runs.reopen import reopen
 from fairprobe.runs.store import read_table_run
+from fairprobe.table.report import report
 from tests.cli.test_cli import ask
 from tests.helpers import leave_figures_empty, reopened
 from tests.present.test_report_documents import repaired
@@ -97,7 +98,7 @@ DAMAGE: dict[str, tuple[Callable[[Body], object], str]] = {
         lambda body: body["dm_rs"].update(estimate="many"),
         r"$.dm_rs.estimate",
     ),
-    "a number for a word": (lambda body: body.update(verdict=7), r"$.verdict"),
+    "a number for a word": (lambda body: body.update(dataset=7), r"$.dataset"),
     "a list for an object": (lambda body: body.update(people=[]), r"$.people"),
     "nothing for a number": (lambda body: body["people"].update(low=None), r"$.people.low"),
     "a rate of -1": (lambda body: body["dm_rs"].update(estimate=-1), r"$.dm_rs.estimate"),
@@ -259,8 +260,7 @@ def changed(body: Body, at: tuple[str | int, ...], value: object) -> Body:
 def read_everywhere(run: Path) -> None:
     document = read_table_run(run)
     Console(file=io.StringIO()).print(summary(document))
-    model_card(document)
-    audit_table(document)
+    markdown(report(document))
     encode(document)
     render(document)
     fp.check(document, fp.Policy(limits=dict.fromkeys(MEASURES.own, 1)))

@@ -44,10 +44,11 @@ from fairprobe.gate.more import until_decided
 from fairprobe.gate.words import difference, shared, written
 from fairprobe.models import Model, TorchModel
 from fairprobe.networks import dense
-from fairprobe.present.notes import notes
-from fairprobe.present.sentences import verdict
 from fairprobe.pytest_plugin import Fairness
+from fairprobe.report import Notes
 from fairprobe.statistics.rates import Rate
+from fairprobe.table.groups import groups_section
+from fairprobe.table.words import verdict as verdict_of
 from tests.gate.test_gate import document, toy
 from tests.helpers import typed
 
@@ -498,14 +499,15 @@ def test_three_attributes_are_listed_and_only_telling_tables_are_in_the_notes() 
         samples=100,
     ).to_dict()
     assert len(body["fairness"]["group"]["tables"]) == 7
-    assert "Changing nothing but gender, age and foreign-worker changes" in verdict(typed(body))
-    small = [note for note in notes(typed(body)) if note.startswith("Small groups by")]
+    assert "Changing only gender, age and foreign-worker changes" in verdict_of(typed(body))
+    fairness = typed(body).fairness
+    blocks = groups_section(typed(body), fairness).content
+    (listed,) = [block for block in blocks if isinstance(block, Notes)]
+    small = [note for note in listed.items if note.startswith("Small groups by")]
     assert [note.split(",")[0] for note in small] == [
         f"Small groups by {part}" for part in ("age", " and ".join(by))
     ]
-    assert re.search(
-        r"(held out|measured): (“\w+, \d+–\d+, (yes|no)”(, | and )){6}\d+ more;", small[-1]
-    )
+    assert re.search(r"the people: (“\w+, \d+–\d+, (yes|no)”(, | and )){6}\d+ more\.", small[-1])
     assert (
         "by gender, age and foreign-worker"
         in check(body, Policy(limits={"dm_rs": 0.0})).rulings[0].what

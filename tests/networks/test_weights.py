@@ -19,6 +19,7 @@ from fairprobe.errors import DataError, FairprobeError
 from fairprobe.networks import Training, train
 from fairprobe.runs.reopen import data_of as data_of_run
 from fairprobe.runs.store import read_table_run
+from fairprobe.table.report import notes
 from tests.helpers import everybody, tiny_domain
 
 DOMAIN = tiny_domain()
@@ -122,7 +123,7 @@ def test_a_run_says_its_main_numbers_weighted_and_the_others_unweighted(
     result = CliRunner().invoke(app, [*words, *small])
     assert result.exit_code == 0, result.output
     document = read_table_run(Path("run"))
-    assert any("All other numbers count everybody once" in note for note in document.notes)
+    assert any("All other numbers count everybody once" in note for note in notes(document))
     assert "accuracy" in [each.what for each in document.weighted]
     assert "Weighted: accuracy" in " ".join(result.output.split())
     again = data_of_run(document, Path("run"), words[1])

@@ -5,16 +5,13 @@ data to words and pictures.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
-from io import StringIO
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 
 from fairprobe.audits.repair_document import repair_document as typed_repair_document
 from fairprobe.datasets import Dataset
@@ -30,10 +27,8 @@ from fairprobe.interpret import neuron_bias
 from fairprobe.metrics import as_estimate, dm_rs, fairness, individual_fairness
 from fairprobe.metrics.people import affected_rate
 from fairprobe.models import TorchModel
-from fairprobe.present import render, repair_figures, repair_sentences
+from fairprobe.present import repair_figures, repair_sentences
 from fairprobe.present.table import Table
-from fairprobe.present.terminal import summary
-from fairprobe.present.tradeoff import tradeoff
 from fairprobe.repairs import Counterfactual
 from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.curve import Point
@@ -41,9 +36,8 @@ from fairprobe.repairs.measured import Measured, OtherAttribute
 from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.repairs.verdict import Decision, Limits
-from fairprobe.report.formats import SPACE
 from fairprobe.search import Budget
-from tests.helpers import known, merit, planted, tiny_domain, typed
+from tests.helpers import known, merit, planted, tiny_domain
 from tests.present.test_report import parsed, read
 from tests.present.test_report_documents import (
     Document,
@@ -374,56 +368,7 @@ def test_the_picture_labels_every_point_and_the_table_has_its_numbers() -> None:
         "96.7 % to 97.7 %",
     ):
         assert words in text, words
-    svg = str(tradeoff("curve", repair_of(repaired()).curve, says="points"))
-    assert re.findall(r">(\d+)</text>", svg) == ["1", "20", "100", "1000"]
-    assert 'role="img" aria-label="points"' in svg
 
 
 def test_points_without_a_rate_are_not_drawn_but_listed() -> None:
-    assert ">20</text>" not in str(tradeoff("curve", repair_of(collapsed()).curve, says=""))
     assert "same answer for all" in parsed(collapsed).text
-    assert 'id="tradeoff' not in render(typed(refused()))
-
-
-@settings(max_examples=20)
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=7))
-def test_any_points_can_be_drawn(places: list[tuple[float, float]]) -> None:
-    points = [
-        typed_point(number, *place, is_best=number == 0) for number, place in enumerate(places)
-    ]
-    svg = str(tradeoff("curve", points, says=""))
-    assert len(re.findall(r">\d+</text>", svg)) == len(places)
-    assert "nan" not in svg
-
-
-def test_labels_stand_apart_where_there_is_room() -> None:
-    same_place = [typed_point(number, 0.8, 0.9) for number in (1, 2, 3)]
-    same_place.append(typed_point(9, 0.7, 0.5))
-    texts = re.findall(r"<text ([^>]*)>\d</text>", str(tradeoff("curve", same_place, says="")))
-    assert len(set(texts)) == len(texts) == 4
-
-
-# -- the terminal ----------------------------------------------------------------------------------
-
-
-def terminal(body: Document) -> str:
-    console = Console(width=160, file=StringIO())
-    with console.capture() as captured:
-        console.print(summary(typed(body)))
-    return captured.get()
-
-
-def test_the_terminal_shows_the_banner_and_four_lines() -> None:
-    text = terminal(repaired()).replace(SPACE, " ")
-    assert "Repair accepted" in text
-    for line in ("Accuracy", "DM-RS", "IFR_b", "IFR_p"):
-        assert re.search(rf"^{line} +\d.*% to .*%\) +\d", text, re.MULTILINE), line
-    assert "Repair" not in terminal(document())
-    assert "not defined" in terminal(refused())
-    assert "Repair refused" in terminal(refused())
-
-
-def test_the_terminal_tells_of_the_people_held_out() -> None:
-    text = terminal(document())
-    assert "IFR_b = 90.9 % (95 % interval 90.3 % to 91.4 %), 9,769 pairs" in text
-    assert "6.2 % (Female) to 23.8 % (Male), lowest impact ratio 0.26; everybody 17.9 %" in text

@@ -21,14 +21,16 @@ from starlette.testclient import TestClient
 from fairprobe.documents import encode
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.present import render
-from fairprobe.present.markdown import audit_table, model_card
 from fairprobe.report.formats import percent
+from fairprobe.report.markdown import markdown
 from fairprobe.results import to_dict
 from fairprobe.runs.store import read_run, read_table_run
 from fairprobe.scenes.detectors.base import Detection
 from fairprobe.scenes.examples import OriginalSize, SceneAnswers
 from fairprobe.serve.index import _line, chosen, line_of
 from fairprobe.serve.places import find, runs_below
+from fairprobe.table.evidence import bias_audit
+from fairprobe.table.report import report
 from tests.present.test_report import EVIL
 from tests.present.test_report import with_texts as with_table_texts
 from tests.present.test_report_documents import document
@@ -148,8 +150,8 @@ def test_exports_are_made_from_the_validated_document(client: TestClient, runs: 
     for file, text in {
         "report.html": render(run),
         "audit.json": encode(run).decode(),
-        "card.md": model_card(run),
-        "bias-audit.md": audit_table(run),
+        "card.md": markdown(report(run)),
+        "bias-audit.md": markdown(bias_audit(run)),
     }.items():
         answer = client.get(f"/export/credit?file={file}")
         assert answer.text == text

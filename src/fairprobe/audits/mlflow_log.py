@@ -20,13 +20,13 @@ from fairprobe.documents import (
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.measures import added_readings
 from fairprobe.metrics import MEASURES
-from fairprobe.present import render, score_sentences
-from fairprobe.present.decision_sentences import in_short
-from fairprobe.present.group_sentences import lowest
-from fairprobe.present.markdown import model_card
-from fairprobe.present.sentences import status
+from fairprobe.report import html
 from fairprobe.report.formats import shortened
+from fairprobe.report.markdown import markdown
 from fairprobe.storage import scratch, write_text
+from fairprobe.table.groups import lowest_ratio
+from fairprobe.table.report import report
+from fairprobe.table.words import rule_in_short, status, tolerance, verdict
 
 if TYPE_CHECKING:
     from fairprobe.audits.scores import ScoreAudit
@@ -103,9 +103,9 @@ def _write(
     findings: bool,
 ) -> None:
     write_text(folder / "audit.json", encode(document).decode())
-    write_text(folder / "report.html", render(document))
-    if isinstance(document, TableDocument):
-        write_text(folder / "model-card.md", model_card(document))
+    tree = report(document)
+    write_text(folder / "report.html", html.page(tree))
+    write_text(folder / "model-card.md", markdown(tree))
     if findings:
         audit.findings.save(folder / "findings.parquet")
 
@@ -139,10 +139,10 @@ def _params(document: TableDocument | ScoresDocument) -> dict[str, Any]:
     """What the numbers depend on."""
     found, repair = document.generation, document.repair
     if isinstance(document, ScoresDocument):
-        rule = f"tolerance {score_sentences.tolerance(document)}"
+        rule = f"tolerance {tolerance(document.tolerance)}"
     else:
         decision = document.model.decision
-        rule = "" if decision is None else in_short(decision)
+        rule = "" if decision is None else rule_in_short(decision)
     return {
         "dataset": document.dataset,
         "sensitive": ", ".join(document.sensitive),
@@ -161,16 +161,16 @@ def _params(document: TableDocument | ScoresDocument) -> dict[str, Any]:
 
 def _tags(document: TableDocument | ScoresDocument) -> dict[str, Any]:
     if isinstance(document, ScoresDocument):
-        kind, repaired = score_sentences.status(document), document.repair
+        repaired = document.repair
         outcome = "" if repaired is None else repaired.outcome
         is_accepted = repaired is not None and repaired.accepted
     else:
-        kind, repair = status(document), document.repair
+        repair = document.repair
         outcome = "" if repair is None else repair.verdict.outcome
         is_accepted = repair is not None and repair.accepted
     return {
-        "verdict": document.verdict,
-        "status": kind,
+        "verdict": verdict(document),
+        "status": status(document),
         "created": document.created,
         "repair": "accepted" if is_accepted else outcome,
     }
@@ -215,7 +215,7 @@ def _metrics(document: TableDocument | ScoresDocument) -> dict[str, float]:
 def _of_groups(tables: list[SelectionTable]) -> dict[str, float | None]:
     numbers: dict[str, float | None] = {}
     for table in tables:
-        least, by = lowest(table), _allowed(table.attribute)
+        least, by = lowest_ratio(table), _allowed(table.attribute)
         numbers[_fresh(f"dp/{by}", numbers)] = table.dp.estimate
         numbers[_fresh(f"lowest_impact_ratio/{by}", numbers)] = (
             None if least is None else least.impact_ratio.estimate

@@ -20,7 +20,6 @@ from fairprobe.documents.scores import (
     ToleranceInfo,
 )
 from fairprobe.models import About
-from fairprobe.present.score_sentences import notes, verdict
 
 if TYPE_CHECKING:
     from fairprobe.audits.scores import ScoreAudit
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 def scores_document(audit: ScoreAudit, *, command: str = "") -> ScoresDocument:
     """Everything a reader of the audit needs."""
     data, model = audit.data, audit.model
-    document = ScoresDocument(
+    return ScoresDocument(
         created=audit.created,
         command=command,
         dataset=data.name,
@@ -61,11 +60,8 @@ def scores_document(audit: ScoreAudit, *, command: str = "") -> ScoresDocument:
             )
             for pair in audit.pairs
         ],
-        verdict="",
-        notes=[],
         repair=audit.repair_document,
     )
-    return msgspec.structs.replace(document, verdict=verdict(document), notes=notes(document))
 
 
 def _model(audit: ScoreAudit) -> ScoreModelDocument:

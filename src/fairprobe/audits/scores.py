@@ -39,7 +39,6 @@ from fairprobe.metrics.scores import (
 )
 from fairprobe.models import Model, ScoreModel, Tolerance, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
-from fairprobe.present.notebook import score_figure
 from fairprobe.repairs.proof import Proof
 from fairprobe.runs.stages import OnStage
 from fairprobe.schema.twins import CounterpartKind
@@ -48,7 +47,6 @@ from fairprobe.search.catalogue import METHODS
 from fairprobe.search.elsewhere import check_workers
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from torch import nn
 
 DEFAULT = Tolerance(0.1, "sd")
@@ -85,12 +83,6 @@ class ScoreAudit(PeopleAudit[ScoresDocument]):
     def document(self) -> ScoresDocument:
         """All of it as a typed document."""
         return scores_document(self)
-
-    def plot(self) -> Figure:
-        """The main numbers as a matplotlib figure: who is affected, and by how much answers
-        change. `audit.plot().savefig("audit.png")` writes it to a file.
-        """
-        return score_figure(self.document)
 
     def log_to_mlflow(self, *, prefix: str = "fairprobe", findings: bool = True) -> str:
         """Write numbers, verdict and files to the active MLflow run, or to a new one; return the

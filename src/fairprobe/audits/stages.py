@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -20,7 +20,7 @@ from fairprobe.audits.resume import search_checkpoint
 from fairprobe.audits.written import WrittenModel
 from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import Plausible
+from fairprobe.documents import Plausible, ScoresDocument, TableDocument
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.findings import Findings
 from fairprobe.interpret import NeuronBias
@@ -44,22 +44,30 @@ from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
 from fairprobe.repairs.proof import Proof
+from fairprobe.report.markdown import markdown
 from fairprobe.runs.stages import OnStage, check_seed
-from fairprobe.runs.store import DOMAIN, FINDINGS, MODEL, REFUSED, AnyRun, AuditResult, Write
+from fairprobe.runs.store import DOMAIN, FINDINGS, MODEL, REFUSED, AuditResult, Write
 from fairprobe.schema.domain import Outside
 from fairprobe.schema.twins import CounterpartKind, check_counterparts
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, black_box_methods, check_method, method_named
 from fairprobe.search.settings import with_settings
+from fairprobe.table.evidence import bias_audit
+from fairprobe.table.figure import figure
+from fairprobe.table.report import report
 from fairprobe.versions import versions
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+AnyTable = TypeVar("AnyTable", bound=TableDocument | ScoresDocument)
 AUTO = "auto"
 COMPARED = 50_000  # findings among which those are drawn that are compared with real people
 STREAMS = ("ablation", "domain", "seeds", "search", "people", "single")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
-class PeopleAudit(AuditResult[AnyRun]):
+class PeopleAudit(AuditResult[AnyTable]):
     """The evidence about people of a table: what was measured, on what, with which seed.
 
     `repair` is the proof of the repair that made the model, if one did, and `written` the model in
@@ -110,6 +118,22 @@ class PeopleAudit(AuditResult[AnyRun]):
         if self.data.origin is not None:
             files[DOMAIN] = lambda path: write_domain(self.data, path)
         return files
+
+    def model_card(self) -> str:
+        """Write a section for a model card, in Markdown."""
+        return markdown(report(self.document))
+
+    def bias_audit(self) -> str:
+        """Write selection or scoring rates and impact ratios by group, in Markdown, as a bias audit
+        lists them.
+        """
+        return markdown(bias_audit(self.document))
+
+    def plot(self) -> Figure:
+        """Draw the main numbers with matplotlib: who is affected, with intervals, and the layers of
+        the network. `audit.plot().savefig("audit.png")` writes it to a file.
+        """
+        return figure(report(self.document))
 
     def _write_findings(self, path: Path) -> None:
         if self.findings.path != path:  # they may have been streamed there

@@ -43,8 +43,6 @@ from fairprobe.metrics.individual import Pairs, boundary_tau, check_taus
 from fairprobe.metrics.weighted import weighted
 from fairprobe.models import Decision, Model, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
-from fairprobe.present.markdown import audit_table, model_card
-from fairprobe.present.notebook import figure
 from fairprobe.repairs.proof import Proof
 from fairprobe.runs.stages import OnStage
 from fairprobe.runs.store import FINDINGS
@@ -54,7 +52,6 @@ from fairprobe.search.elsewhere import check_workers
 from fairprobe.table.chat import SAMPLES, affordable, chat_answers
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from torch import nn
 
 
@@ -76,20 +73,6 @@ class Audit(PeopleAudit[TableDocument]):
     def document(self) -> TableDocument:
         """All of it as a typed document."""
         return table_document(self)
-
-    def model_card(self) -> str:
-        """A section for a model card, in Markdown."""
-        return model_card(self.document)
-
-    def plot(self) -> Figure:
-        """The main numbers as a matplotlib figure: who is affected, with intervals, and the layers
-        of the network. `audit.plot().savefig("audit.png")` writes it to a file.
-        """
-        return figure(self.document)
-
-    def audit_table(self) -> str:
-        """Selection rates and impact ratios by group, in Markdown, as a bias audit lists them."""
-        return audit_table(self.document)
 
     def log_to_mlflow(self, *, prefix: str = "fairprobe", findings: bool = True) -> str:
         """Write numbers, verdict and files to the active MLflow run, or to a new one; return the

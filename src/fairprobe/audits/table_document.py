@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from fairprobe import search
 from fairprobe.audits.models import name_of
 from fairprobe.audits.number_documents import (
@@ -41,8 +39,6 @@ from fairprobe.metrics import (
     ms_per_1000_idis,
 )
 from fairprobe.models import About, Model, TorchModel
-from fairprobe.present.notes import notes
-from fairprobe.present.sentences import verdict
 from fairprobe.report.formats import plural
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Method
@@ -55,7 +51,7 @@ if TYPE_CHECKING:
 def table_document(audit: Audit, *, command: str = "") -> TableDocument:
     """Everything a reader of the audit needs."""
     data = audit.data
-    document = TableDocument(
+    return TableDocument(
         created=audit.created,
         command=command,
         dataset=data.name,
@@ -76,10 +72,7 @@ def table_document(audit: Audit, *, command: str = "") -> TableDocument:
         pairs=[pair_document(data, pair) for pair in audit.pairs],
         repair=None if audit.repair is None else repair_document(audit.repair),
         chat=audit.chat,
-        verdict="",
-        notes=[],
     )
-    return msgspec.structs.replace(document, verdict=verdict(document), notes=notes(document))
 
 
 # -- data, model, network --------------------------------------------------------------------------

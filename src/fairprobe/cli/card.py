@@ -32,12 +32,14 @@ def card(
       fairprobe card runs/adult-gender --table --out bias-audit.md
     """
     with report_errors():
-        from fairprobe.present.markdown import audit_table, model_card
+        from fairprobe.report.markdown import markdown
         from fairprobe.runs.store import read_table_run
         from fairprobe.storage import write_text
+        from fairprobe.table.evidence import bias_audit
+        from fairprobe.table.report import report
 
         document = read_table_run(run)
-        text = audit_table(document) if table else model_card(document)
+        text = markdown(bias_audit(document) if table else report(document))
         if out is None:
             write(text)
             return

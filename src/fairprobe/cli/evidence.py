@@ -27,13 +27,14 @@ def evidence(
     """
     with report_errors():
         from fairprobe.documents import ScoresDocument
-        from fairprobe.present.evidence import evidence as written
+        from fairprobe.report.markdown import markdown
         from fairprobe.runs.store import hashed_files, read_run, read_table_run
         from fairprobe.storage import write_text
+        from fairprobe.table.evidence import evidence as written
 
         found = read_run(run)
         document = found if isinstance(found, ScoresDocument) else read_table_run(run)
-        text = written(document, hashed_files(run))
+        text = markdown(written(document, hashed_files(run)), depth=1)
         if out is None:
             write(text)
             return

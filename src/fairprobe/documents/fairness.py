@@ -151,6 +151,11 @@ class Fairness(Document, frozen=True, kw_only=True):
     group: GroupFairness | None
     quality: Quality
 
+    @property
+    def together(self) -> SelectionTable | None:
+        """The groups by all sensitive attributes together."""
+        return None if self.group is None else self.group.tables[-1]
+
     def __post_init__(self) -> None:
         if (self.positive is None) != (self.group is None):
             raise ValueError("groups are compared if and only if one class counts as selected")

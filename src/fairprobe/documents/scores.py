@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Literal
+from typing import ClassVar, Literal
 
 from fairprobe.documents.base import (
     Amount,
@@ -225,9 +225,14 @@ class ScoresDocument(TableMeasurements, frozen=True, kw_only=True):
     groups: list[ScoredGroups]
     quality: AmountQuality | None
     score_pairs: list[ScorePair]
-    verdict: str
-    notes: list[str]
     repair: ScoreRepairDocument | None = None
+    chat: ClassVar[None] = None
+    weighted: ClassVar[tuple[()]] = ()
+
+    @property
+    def amounts(self) -> ScoresDocument:
+        """What is measured only if the answer is an amount."""
+        return self
 
     def __post_init__(self) -> None:
         if "fairprobe" not in self.versions:

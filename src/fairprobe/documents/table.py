@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -391,8 +391,7 @@ class TableDocument(TableMeasurements, frozen=True, kw_only=True):
     pairs: list[PairDocument]
     repair: RepairDocument | None
     chat: ChatDocument | None = None  # of a chat endpoint
-    verdict: str
-    notes: list[str]
+    amounts: ClassVar[None] = None
 
     def __post_init__(self) -> None:
         if "fairprobe" not in self.versions:

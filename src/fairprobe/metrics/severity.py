@@ -7,7 +7,12 @@ from __future__ import annotations
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.documents import TableMeasurements
 from fairprobe.documents.people import DecisionCount, Severity
+from fairprobe.measures import Measure, Reading, reading_of, required
+from fairprobe.report import Number, Section, Table
+from fairprobe.report.formats import count
+from fairprobe.results import Estimate
 from fairprobe.statistics.quantiles import quantile
 
 TAIL = 0.9
@@ -33,3 +38,62 @@ def count_decisions(labels: Ints, evidence: Mask) -> Ints:
     for label in np.unique(labels):
         found += ((labels == label) & evidence).any(axis=1)
     return found
+
+
+# -- report and measures ---------------------------------------------------------------------------
+
+
+def severity_number(severity: Severity) -> Number | None:
+    """Return the number that describes the severity best; None if nobody is affected."""
+    return None if severity.gap_median.estimate is None else Number(severity.gap_median, MEDIAN)
+
+
+def severity_section(severity: Severity | None, classes: int) -> Section:
+    """Show the change in probability and, of several classes, the number of decisions."""
+    if severity is None or severity.gap_median.estimate is None:
+        return Section("Severity", [])
+    rows = [(count(row.decisions), count(row.people)) for row in severity.decisions]
+    decisions = Table(("decisions that a person could get", "people"), rows)
+    return Section(
+        "Severity",
+        [
+            Number(severity.gap_median, MEDIAN),
+            Number(severity.gap_p90, P90),
+            decisions if classes > 2 else None,
+        ],
+    )
+
+
+def _readings(measure: str, severity: Severity | None) -> list[Reading]:
+    missing = "nobody is affected, or the answers are amounts"
+    if severity is None:
+        return [Reading(what=measure, missing=missing)]
+    estimate: Estimate = getattr(severity, measure)
+    what = "change in probability for the affected people"
+    return [reading_of(what, estimate, missing=missing, of="people affected")]
+
+
+def _read_median(run: TableMeasurements) -> list[Reading]:
+    return _readings("gap_median", required(run.people).severity)
+
+
+def _read_p90(run: TableMeasurements) -> list[Reading]:
+    return _readings("gap_p90", required(run.people).severity)
+
+
+MEDIAN = Measure(
+    name="severity_median",
+    title="Change in probability, median",
+    about="For half of the affected people, the probability of their decision changes by more.",
+    unit="share",
+    direction="at most",
+    read=_read_median,
+)
+P90 = Measure(
+    name="severity_p90",
+    title="Change in probability, 90th percentile",
+    about="For one in ten affected people, the probability of their decision changes by more.",
+    unit="share",
+    direction="at most",
+    read=_read_p90,
+)

@@ -30,43 +30,23 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
     that extends it can replace its blocks: head, top, main, pairs, footer.
     """
     from fairprobe.documents.images import ImagesDocument
-    from fairprobe.documents.scores import ScoresDocument
-    from fairprobe.documents.table import TableDocument
     from fairprobe.present import (
         images_page,
-        page,
-        score_summary,
     )
 
     section = report_of(document)
     if section is not None:
         return html.TEMPLATE, html.variables(section)
-    if isinstance(document, ImagesDocument):
-        return "images.html.j2", images_page.page(document)
-    if isinstance(document, ScoresDocument):
-        return "score_report.html.j2", score_summary.page(document)
-    assert isinstance(document, TableDocument)
-    return "report.html.j2", page.page(document)
+    assert isinstance(document, ImagesDocument)
+    return "images.html.j2", images_page.page(document)
 
 
 def summary_html(document: RunDocument) -> str:
     """The verdict, and of a table the numbers that carry it, as HTML for a notebook."""
-    from fairprobe.documents import ScoresDocument, TableDocument
-    from fairprobe.present import score_sentences, score_summary
-    from fairprobe.present.sentences import title
-    from fairprobe.present.table_summary import numbers
-
     section = report_of(document)
     if section is not None:
         return html.notebook(section)
     shown: dict[str, Any] = {"document": document, "title": f"Audit of {document.kind}"}
-    if isinstance(document, TableDocument):
-        shown |= {"title": title(document), "numbers": numbers(document)}
-    if isinstance(document, ScoresDocument):
-        shown |= {
-            "title": score_sentences.title(document),
-            "numbers": score_summary.numbers(document),
-        }
     return fill_template("summary.html.j2", {"numbers": None, **shown})
 
 

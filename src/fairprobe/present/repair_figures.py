@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from markupsafe import Markup
+
 from fairprobe.documents import Measured, RepairDocument, SeedSpread, TradeoffPoint
 from fairprobe.present.blocks import Figure
 from fairprobe.present.repair_sentences import WithInterval, lie_apart, networks, share
 from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
-from fairprobe.present.tradeoff import tradeoff
-from fairprobe.report.formats import count, decimal, interval, percent, plural
+from fairprobe.report.formats import count, decimal, interval, percent
 
 Read = Callable[[Measured], WithInterval]
 
@@ -204,15 +205,7 @@ def curve(repair: RepairDocument) -> Figure | None:
     )
     return Figure(
         f"The trade-off: accuracy and IFR_p, by {dial.name}",
-        tradeoff(
-            "tradeoff",
-            points,
-            says=(
-                f"Points: accuracy and IFR_p for {plural(len(points), 'setting')} of the"
-                f" {dial.name}. Further right is more accurate, further up more alike; the numbers"
-                " are in the table."
-            ),
-        ),
+        Markup(""),
         f"Each point is a network repaired with this {dial.name} ({dial.means}), measured on"
         f" {count(points[0].accuracy.samples)} validation people: settings may be chosen by them,"
         " while the test people of the table above are kept out of every choice. Of the filled"

@@ -10,7 +10,6 @@ from fairprobe.documents.scores import (
     ScoresDocument,
 )
 from fairprobe.documents.verdict import NumberSpread
-from fairprobe.present.score_sentences import sensitive
 from fairprobe.present.table import Cell, Table, measure_cell
 from fairprobe.report.formats import (
     amount,
@@ -18,6 +17,7 @@ from fairprobe.report.formats import (
     decimal,
     interval,
     level,
+    listed,
     percent,
     plural,
     points,
@@ -51,8 +51,9 @@ def said(document: ScoresDocument) -> list[str]:
     return [
         *(repair.reasons or repair.doubts),
         (
-            f"People in the data whose answer changes with {sensitive(document)} by more than the"
-            f" tolerance: {percent(was.people.estimate)} before, {percent(now.people.estimate)}"
+            f"People in the data whose answer changes with {listed(document.sensitive)} by"
+            f" more than the tolerance: {percent(was.people.estimate)} before,"
+            f" {percent(now.people.estimate)}"
             f" after ({level(now.people.confidence)} interval {interval(now.people)}). The mean"
             f" change goes from {_mean(was)} to {_mean(now)}, the mean error on people held out"
             f" from {_error(was)} to {_error(now)}."

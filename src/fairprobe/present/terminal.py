@@ -11,11 +11,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from fairprobe.documents import ScoresDocument, TableDocument
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.present.image_tables import repair_table, searches_table
-from fairprobe.present.score_summary import scores_summary
-from fairprobe.present.table_summary import table_summary
 from fairprobe.runs.kinds import RunDocument
 
 if TYPE_CHECKING:
@@ -26,12 +23,8 @@ def summary(document: RunDocument) -> RenderableType:
     """A run's document, for a terminal. Sentences are for the terminal to break: they must not be
     cropped.
     """
-    if isinstance(document, ImagesDocument):
-        return _of_images(document)
-    if isinstance(document, ScoresDocument):
-        return scores_summary(document)
-    assert isinstance(document, TableDocument)
-    return table_summary(document)
+    assert isinstance(document, ImagesDocument)
+    return _of_images(document)
 
 
 def datasets_table(entries: Sequence[Entry]) -> RenderableType:

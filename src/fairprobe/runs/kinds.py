@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from fairprobe.documents import images, table
+from fairprobe.documents import images
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import TableDocument
@@ -37,19 +37,15 @@ class Kind:
 
 # The module with the KIND, by the name of the kind.
 MODULES = {
+    "table": "fairprobe.table.report",
+    "scores": "fairprobe.table.amounts",
     "names": "fairprobe.language.names",
     "scenes": "fairprobe.scenes.report",
     "text": "fairprobe.language.text_report",
 }
 OLD = {
     kind.name: kind
-    for kind in (
-        Kind(name="table", title="a table", format=table.FORMAT, run=TableDocument, is_judged=True),
-        Kind(name="images", title="images", format=images.FORMAT, run=ImagesDocument),
-        Kind(
-            name="scores", title="amounts", format=table.FORMAT, run=ScoresDocument, is_judged=True
-        ),
-    )
+    for kind in (Kind(name="images", title="images", format=images.FORMAT, run=ImagesDocument),)
 }
 KINDS = (*OLD, *MODULES)
 

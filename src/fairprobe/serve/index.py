@@ -14,7 +14,6 @@ from fairprobe.errors import StorageError
 from fairprobe.present import (
     image_sentences,
     repair_sentences,
-    sentences,
 )
 from fairprobe.present.table import Cell, measure_cell
 from fairprobe.report import Verdict
@@ -24,6 +23,7 @@ from fairprobe.runs.kinds import report_of
 from fairprobe.runs.store import read_run
 from fairprobe.serve.places import Place, runs_below
 from fairprobe.serve.settings import ServeSettings
+from fairprobe.table import words
 
 Kind: TypeAlias = Literal[
     "table", "repair", "images", "scenes", "text", "names", "other", "unreadable"
@@ -90,10 +90,10 @@ def _(document: TableDocument, place: Place) -> Line:
     return Line(
         place,
         "table" if repair is None else "repair",
-        sentences.title(document),
+        words.title(document),
         document.created,
-        sentences.headline(document) if repair is None else repair_sentences.headline(repair),
-        sentences.status(document) if repair is None else repair_sentences.outcome(repair),
+        words.headline(document) if repair is None else repair_sentences.headline(repair),
+        words.status(document) if repair is None else repair_sentences.outcome(repair),
         (measure_cell(document.people), document.people.estimate),
         (Cell(count(found.idis)), found.idis),
         (Cell(percent(document.model.accuracy)), document.model.accuracy),

@@ -1,1 +1,1 @@
-"""Audits of tables."""
+"""Audits of tables: of classes and of amounts."""

@@ -12,11 +12,12 @@ from fairprobe.documents import TableDocument
 from fairprobe.errors import SettingError
 from fairprobe.gate.difference import changes, require_comparable
 from fairprobe.measures import Measure, Reading, added_readings
-from fairprobe.present import repair_figures, repair_sentences, sentences
+from fairprobe.present import repair_figures, repair_sentences
 from fairprobe.present.table import Cell, Kind, Table
 from fairprobe.report.formats import WRITERS, change, decimal, interval
 from fairprobe.serve.desk import answer, desk_of
 from fairprobe.serve.index import KINDS, line_of
+from fairprobe.table.words import name as name_of
 
 
 def show(request: Request) -> Response:
@@ -59,7 +60,7 @@ def _repair(tables: list[TableDocument]) -> dict[str, object] | None:
     return {
         "headline": repair_sentences.headline(repair),
         "outcome": repair_sentences.outcome(repair),
-        "sentences": repair_sentences.changed(repair, sentences.sensitive(tables[1])),
+        "sentences": repair_sentences.changed(repair, name_of(tables[1])),
         "table": repair_figures.before_and_after(repair, tables[1].data.classes),
     }
 

@@ -10,12 +10,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from fairprobe.audits.table_document import pair_document
+from fairprobe.documents import ScoresDocument, TableDocument
 from fairprobe.errors import SettingError
 from fairprobe.findings import PHASES
 from fairprobe.report.formats import listed
 from fairprobe.serve.browse import SORTS, query_of
 from fairprobe.serve.desk import Given, answer, fill, is_part, part, run_of
 from fairprobe.serve.pages.run import links
+from fairprobe.table.affected import pair_block
 
 TITLES = {
     "gap": "Change in probability",
@@ -82,13 +84,16 @@ def pair(request: Request) -> Response:
     run, number = run_of(request), request.query_params.get("row", "")
     if not (number.isascii() and number.isdigit() and len(number) < 18):
         raise SettingError(f"'{number}' is not the number of a finding. Choose one in the table.")
-    row = int(number)
+    row, document = int(number), run.document
+    assert isinstance(document, TableDocument | ScoresDocument)
     shown = run.report[1] | links(run) | {"active": "runs", "row": row}
     return answer(
         request,
         "pair_page.html.j2",
         **shown,
-        pair=pair_document(run.outline, run.browser.pair(row)),
+        pair=pair_block(
+            document, pair_document(run.outline, run.browser.pair(row)), f"Finding {row:,}"
+        ),
         everything=len(run.browser),
         changing=listed(run.outline.domain.changing),
     )

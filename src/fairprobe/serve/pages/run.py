@@ -13,10 +13,12 @@ from starlette.responses import HTMLResponse, Response
 from fairprobe.documents import TableDocument, encode
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.present import fill_template
-from fairprobe.present.markdown import audit_table, model_card
+from fairprobe.report.markdown import markdown
 from fairprobe.scenes.audit import ScenesRun
 from fairprobe.serve.desk import answer, desk_of, fill, run_of
 from fairprobe.serve.opened import OpenRun
+from fairprobe.table.evidence import bias_audit
+from fairprobe.table.report import report
 
 EXPORTS = {
     "report.html": ("The report in one file", "text/html"),
@@ -77,7 +79,7 @@ def export(request: Request) -> Response:
         content = encode(document).decode()
     else:
         assert isinstance(document, TableDocument)
-        content = model_card(document) if name == "card.md" else audit_table(document)
+        content = markdown(report(document) if name == "card.md" else bias_audit(document))
     return download(content, f"{PurePosixPath(run.name).name}-{name}", EXPORTS[name][1])
 
 
