@@ -28,7 +28,7 @@ from fairprobe.present.table import Table
 from fairprobe.report.formats import percent
 from fairprobe.scenes.intervals import Ratio
 from fairprobe.statistics.groups import difference, ratios, spread
-from fairprobe.statistics.quantiles import quantile
+from fairprobe.statistics.means import quantile
 from fairprobe.statistics.rates import CONFIDENCE, Rate, confidence_at_look, newcombe
 from fairprobe.statistics.repeats import Repeats
 from fairprobe.statistics.resampling import resampled

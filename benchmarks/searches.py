@@ -36,7 +36,7 @@ from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, method_named
-from fairprobe.search.methods.base import Proposal, World
+from fairprobe.search.methods.base import Proposal, SearchContext
 from fairprobe.statistics.repeats import Repeats
 from papers.data.meps import meps
 from papers.neuronfair import SUBJECTS
@@ -56,11 +56,11 @@ class Sampling(Explorer):
     about: ClassVar[str] = "Draws people uniformly."
 
     def propose(
-        self, world: World, seeds: Rows, rng: np.random.Generator
+        self, context: SearchContext, seeds: Rows, rng: np.random.Generator
     ) -> Generator[Proposal, Verdict, None]:
         del seeds
         while True:
-            x = world.domain.sample(AT_ONCE, rng=rng)
+            x = context.domain.sample(AT_ONCE, rng=rng)
             yield Proposal(x, np.arange(len(x)))
 
 

@@ -21,7 +21,7 @@ from fairprobe.models import TorchModel, load_model, one_thread
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, method_named
-from fairprobe.search.loop import world_of
+from fairprobe.search.loop import context_of
 from fairprobe.storage import scratch
 from papers.data import load
 from papers.jobs import Inputs, Plain, read_result
@@ -305,8 +305,8 @@ def _first_children(task: Task, method: Explorer, rng: np.random.Generator) -> R
     its own, or of the whole plan if it has no phases; not counting the seeds.
     """
     seeds = task.seeds()
-    world = world_of(task.domain, task.model, method)
-    plan = method.propose(replace(world, budget=Budget(rows=2 * len(seeds))), seeds, rng)
+    context = context_of(task.domain, task.model, method)
+    plan = method.propose(replace(context, budget=Budget(rows=2 * len(seeds))), seeds, rng)
     tried: set[int] = set(task.domain.key(seeds).tolist())
     found = [task.nobody]
     left = len(seeds)

@@ -15,8 +15,8 @@ from fairprobe.errors import DataError, SettingError
 from fairprobe.judgement import Verdict, judge, without_ties
 from fairprobe.models import Model, one_thread
 from fairprobe.schema.domain import Domain
-from fairprobe.search.loop import require_white_box, world_of
-from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
+from fairprobe.search.loop import context_of, require_white_box
+from fairprobe.search.methods.base import Explorer, Method, SearchContext, TwoPhase, Walkers
 from fairprobe.search.walk import local_walk
 
 
@@ -99,7 +99,7 @@ class _Comparison:
         idis: int | None,
         patience: int,
     ) -> None:
-        self.world: World = world_of(domain, model, method)
+        self.context: SearchContext = context_of(domain, model, method)
         self.instances, self.idis = instances, idis
         self.steps = patience * (instances or idis or 1)
 
@@ -108,7 +108,7 @@ class _Comparison:
         return Trail(start, _seen={self.part(start[None])[0].tobytes()})
 
     def part(self, x: Rows) -> Rows:
-        part: Rows = np.ascontiguousarray(x[:, self.world.domain.other_columns])
+        part: Rows = np.ascontiguousarray(x[:, self.context.domain.other_columns])
         return part + np.float32(0)  # -0 is 0
 
     def is_done(self, trail: Trail) -> bool:
@@ -132,13 +132,13 @@ class _Comparison:
         trails = [self.trail(start) for start in starts]
         walkers = Walkers.at(starts, verdict.x_other, np.arange(len(starts)), starts)
 
-        domain, model = self.world.domain, self.world.model
+        domain, model = self.context.domain, self.context.model
 
         def judged(x: Rows, origin: Ints) -> tuple[Rows, Verdict]:
             del origin
             return without_ties(domain, model, x, judge(domain, model, x))
 
-        steps = local_walk(self.world, method, walkers, judged, rng)
+        steps = local_walk(self.context, method, walkers, judged, rng)
         for _, (x, answer) in zip(range(self.steps), steps, strict=False):
             self.enter(trails, walkers.origin, x, answer)
             is_done = [self.is_done(trails[number]) for number in walkers.origin.tolist()]
@@ -147,12 +147,12 @@ class _Comparison:
 
     def explore(self, method: Explorer, start: Rows, rng: np.random.Generator) -> Trail:
         trail = self.trail(start[0])
-        plan = method.propose(self.world, start, rng)
+        plan = method.propose(self.context, start, rng)
         judged = 0
         try:
             proposal = next(plan)
             while not self.is_done(trail) and judged < self.steps:
-                answer = judge(self.world.domain, self.world.model, proposal.x)
+                answer = judge(self.context.domain, self.context.model, proposal.x)
                 self.enter([trail], np.zeros(len(proposal.x), dtype=np.int64), proposal.x, answer)
                 judged += len(proposal.x)
                 proposal = plan.send(answer)

@@ -34,8 +34,8 @@ from fairprobe.images.measure import recalls
 from fairprobe.images.models import DetectorSource
 from fairprobe.models.trace import layer_names
 from fairprobe.networks import Training
+from fairprobe.networks.vision import DEVIATION, MEAN
 from fairprobe.networks.vision_training import labels_of
-from fairprobe.networks.vision_trunks import DEVIATION, MEAN
 
 SHAPE = (3, 16, 16)
 FEW = Training(batch=32, epochs=5, patience=None)

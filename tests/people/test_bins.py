@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from fairprobe.people.bins import CUTS, LONGEST_LOOKUP, MOST, Binned, Bins
+from fairprobe.people.plausibility import CUTS, LONGEST_LOOKUP, MOST, Binned, Bins
 from fairprobe.schema.domain import Attribute, Domain
 
 

@@ -15,8 +15,7 @@ from sklearn.metrics import mutual_info_score
 import fairprobe as fp
 from fairprobe.arrays import Ints, Rows
 from fairprobe.people import Plausibility, PlausiblePeople
-from fairprobe.people.bins import MOST
-from fairprobe.people.plausibility import SUSPICIOUS, Table, mutual_information
+from fairprobe.people.plausibility import MOST, SUSPICIOUS, Table, mutual_information
 from fairprobe.schema.domain import Attribute, Domain
 from tests.people.population import AGE, DOMAIN, GENDER, PREGNANT, STATUS, draw_people
 

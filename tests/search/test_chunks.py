@@ -23,7 +23,7 @@ from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Probe, Progress, RandomWalk, choose_seeds, search
 from fairprobe.search.chunks import Checkpoint, ChunkResult, chunks_of
 from fairprobe.search.merge import Batch
-from fairprobe.search.methods.base import Proposal, World
+from fairprobe.search.methods.base import Proposal, SearchContext
 from fairprobe.workers.base import Workers
 from fairprobe.workers.local import LocalWorkers
 from tests.helpers import everybody, planted, tiny_domain
@@ -81,7 +81,7 @@ def two(pool: LocalWorkers, monkeypatch: pytest.MonkeyPatch) -> LocalWorkers:
             while pool._tasks:  # what a search left behind
                 pool.wait(1)
 
-    monkeypatch.setattr("fairprobe.search.whole.staff", lambda *_: Lent())
+    monkeypatch.setattr("fairprobe.search.executor.staff", lambda *_: Lent())
     return pool
 
 
@@ -134,7 +134,7 @@ class Inline:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers that leave all records in files and share the end of the search."""
-    monkeypatch.setattr("fairprobe.search.whole.staff", lambda *_: Inline())
+    monkeypatch.setattr("fairprobe.search.executor.staff", lambda *_: Inline())
     monkeypatch.setattr("fairprobe.search.ledger.HANDED", 0)
     monkeypatch.setattr("fairprobe.search.shared.FEWEST", 0)
 
@@ -180,7 +180,7 @@ def test_among_plausible_people_two_workers_find_what_one_finds_however_many_wai
     data = fp.datasets.load("german").with_sensitive("gender")
     domain, people = data.domain, PlausiblePeople.fit(data)
     model = TorchModel(planted(domain, bias=8.0))
-    monkeypatch.setattr("fairprobe.search.whole.staff", lambda *_: Inline())
+    monkeypatch.setattr("fairprobe.search.executor.staff", lambda *_: Inline())
 
     def found(**options: Any) -> Findings:
         seeds = choose_seeds(domain, data.x, 40, rng=np.random.default_rng(1))
@@ -258,7 +258,7 @@ def test_a_failed_worker_task_is_told_with_the_reason(
         def wait(self, seconds: float) -> list[tuple[str, str]]:
             return [("0", "its process died three times")]
 
-    monkeypatch.setattr("fairprobe.search.whole.staff", lambda *_: Lost())
+    monkeypatch.setattr("fairprobe.search.executor.staff", lambda *_: Lost())
     with pytest.raises(ModelError, match="by a worker: its process died three times"):
         subject(workers=2)
 
@@ -303,9 +303,9 @@ def test_the_origin_of_an_explorer_that_is_asked_for_each_chunk_counts_all_seeds
         def seeds_at_once(self, values: int) -> int:
             return 7
 
-        def propose(self, world: World, seeds: Rows, rng: np.random.Generator) -> Any:
-            assert not world.memory
-            world.memory["seen"] = len(seeds)
+        def propose(self, context: SearchContext, seeds: Rows, rng: np.random.Generator) -> Any:
+            assert not context.memory
+            context.memory["seen"] = len(seeds)
             yield Proposal(seeds, np.arange(len(seeds)))
 
     rng = np.random.default_rng(0)

@@ -37,12 +37,11 @@ from fairprobe.search import (
     search,
 )
 from fairprobe.search.catalogue import check_method, method_named
-from fairprobe.search.chances import chances, draw, softmax_chances, up_to
-from fairprobe.search.loop import world_of
+from fairprobe.search.loop import context_of
 from fairprobe.search.methods import neuronfair
-from fairprobe.search.methods.base import Walkers, World
+from fairprobe.search.methods.base import SearchContext, Walkers
 from fairprobe.search.methods.neuronfair import NeuronFair
-from fairprobe.search.moves import Moves
+from fairprobe.search.moves import Moves, chances, draw, softmax_chances, up_to
 from papers.protocol import from_each
 from tests.helpers import (
     BLACK_BOX_METHODS,
@@ -112,7 +111,7 @@ def test_the_gradient_is_the_one_by_finite_differences(method: ADF | EIDIG, obje
     model = TorchModel(network, outputs="logits")
     rng = np.random.default_rng(0)
     x, other = (rng.normal(size=(20, 5)).astype(np.float32) for _ in range(2))
-    g, g_other = method._gradients(world_of(SMOOTH, model, method), x, other)
+    g, g_other = method._gradients(context_of(SMOOTH, model, method), x, other)
     np.testing.assert_allclose(g, by_differences(network, x, objective), rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(
         g_other, by_differences(network, other, objective), rtol=1e-3, atol=1e-6
@@ -171,18 +170,20 @@ def test_eidig_climbs_its_momentum_of_both_rows_apart(
 ) -> None:
     steps = iter([([4.0, 0, 0, 0, 0], [4.0, 0, 0, 0, 0]), ([-1.0, 0, 0, 0, 0], [-3.0, 0, 0, 0, 0])])
 
-    def given_gradients(self: EIDIG, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
+    def given_gradients(
+        self: EIDIG, context: SearchContext, x: Rows, x_other: Rows
+    ) -> tuple[Rows, Rows]:
         g, g_other = next(steps)
         return np.array([g], dtype=np.float32), np.array([g_other], dtype=np.float32)
 
     monkeypatch.setattr(EIDIG, "_gradients", given_gradients)
-    world = world_of(SMOOTH, TorchModel(smooth_network()), EIDIG())
+    context = context_of(SMOOTH, TorchModel(smooth_network()), EIDIG())
     here = walkers_at(np.zeros((1, 5), dtype=np.float32), np.zeros((1, 5), dtype=np.float32))
     rng = np.random.default_rng(0)
-    np.testing.assert_array_equal(EIDIG().global_step(world, here, rng)[0], [1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(EIDIG().global_step(context, here, rng)[0], [1, 0, 0, 0, 0])
     # now -1 + 0.5 · 4 = 1 and -3 + 0.5 · 4 = -1: no agreement on a, all others agree on standing
     # still
-    np.testing.assert_array_equal(EIDIG().global_step(world, here, rng)[0], [0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(EIDIG().global_step(context, here, rng)[0], [0, 0, 0, 0, 0])
     assert here.memory["g"][0, 0] == 1
     assert here.memory["g other"][0, 0] == -1
 
@@ -196,21 +197,21 @@ def test_eidig_asks_for_gradients_after_so_many_successes(
     assert isinstance(method, EIDIG)
     here = walkers_at(np.zeros((1, 5), dtype=np.float32), np.ones((1, 5), dtype=np.float32))
 
-    def count(self: EIDIG, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
+    def count(self: EIDIG, context: SearchContext, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
         asked.append(here.step)
         return np.ones_like(x), np.ones_like(x)
 
     monkeypatch.setattr(EIDIG, "_gradients", count)
-    world = world_of(SMOOTH, TorchModel(smooth_network()), method)
+    context = context_of(SMOOTH, TorchModel(smooth_network()), method)
     for step in range(14):
         here.step = step
-        method.local_step(world, here, np.random.default_rng(step))
+        method.local_step(context, here, np.random.default_rng(step))
     assert asked == asked_at
     asked.clear()
     here.hit = np.zeros(1, dtype=bool)  # misses are no successes
     for step in range(14, 28):
         here.step = step
-        method.local_step(world, here, np.random.default_rng(step))
+        method.local_step(context, here, np.random.default_rng(step))
     assert asked == []
 
 
@@ -233,10 +234,12 @@ def test_after_a_miss_each_walk_stands_where_its_rule_says(
     method = method_named(name, variant)
     before, path = type(method).local_step, Path()  # type: ignore[attr-defined]
 
-    def spy(self: Method, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+    def spy(
+        self: Method, context: SearchContext, walkers: Walkers, rng: np.random.Generator
+    ) -> Rows:
         path.x.append(walkers.x[0].copy())
         path.hit.append(bool(walkers.hit[0]))
-        return before(self, world, walkers, rng)  # type: ignore[no-any-return]
+        return before(self, context, walkers, rng)  # type: ignore[no-any-return]
 
     monkeypatch.setattr(type(method), "local_step", spy)
     guilty = everybody(domain)[judge(domain, model, everybody(domain)).is_discriminatory]
@@ -305,9 +308,9 @@ def test_the_paper_variant_moves_by_the_softmax_of_the_raw_gradients_at_any_step
         return found[-1]
 
     monkeypatch.setattr(neuronfair, "softmax_chances", noted)
-    world, here = world_of(domain, model, method), walkers_at(x, x_other)
-    method.local_step(world, here, np.random.default_rng(1))
-    g = np.add(*method._gradients(world, here, None)).astype(np.float64)
+    context, here = context_of(domain, model, method), walkers_at(x, x_other)
+    method.local_step(context, here, np.random.default_rng(1))
+    g = np.add(*method._gradients(context, here, None)).astype(np.float64)
     of_category, now = g[:, 5:8], x[:, 5].astype(int)
     change = np.abs(of_category - of_category[np.arange(len(x)), now, None]).max(axis=1)
     size = np.maximum(np.column_stack([np.abs(g[:, :4]), change, np.abs(g[:, 8])]), 1e-6)
@@ -331,38 +334,38 @@ def test_every_draw_is_one_of_the_columns(effect: list[float]) -> None:
 # -- Aequitas --------------------------------------------------------------------------------------
 
 
-def aequitas_world(variant: str) -> tuple[World, Aequitas]:
+def aequitas_world(variant: str) -> tuple[SearchContext, Aequitas]:
     method = method_named("aequitas", variant)
     assert isinstance(method, Aequitas)
-    return world_of(SMOOTH, Model(lambda x: np.full((len(x), 2), 0.5)), method), method
+    return context_of(SMOOTH, Model(lambda x: np.full((len(x), 2), 0.5)), method), method
 
 
 @pytest.mark.parametrize("variant", ["random", "semi", "full"])
 def test_aequitas_learns_what_its_variant_may_learn(variant: str) -> None:
-    world, method = aequitas_world(variant)
+    context, method = aequitas_world(variant)
     here = walkers_at(np.zeros((3, 5), dtype=np.float32), np.ones((3, 5), dtype=np.float32))
     rng = np.random.default_rng(0)
-    method.local_step(world, here, rng)
+    method.local_step(context, here, rng)
     here.memory["attribute"] = np.array([0, 0, 2])
     here.memory["goes down"] = np.array([True, True, False])
     here.hit, here.step = np.array([True, False, True]), 1
-    method.local_step(world, here, rng)
+    method.local_step(context, here, rng)
     # a: down and success +0.001, down and miss -0.001; c: up and success, so down becomes less
     # likely
     down = np.array([0.5, 0.5, 0.5 - 0.001, 0.5, 0.5]) if variant != "random" else np.full(5, 0.5)
-    np.testing.assert_allclose(world.memory["down"], down)
+    np.testing.assert_allclose(context.memory["down"], down)
     choice = np.array([0.25, 0.25, 0.251, 0.25]) / 1.001 if variant == "full" else np.full(4, 0.25)
-    np.testing.assert_allclose(world.memory["choice"], choice)
+    np.testing.assert_allclose(context.memory["choice"], choice)
 
 
 def test_what_aequitas_learns_stays_a_probability() -> None:
-    world, method = aequitas_world("full")
+    context, method = aequitas_world("full")
     here = walkers_at(np.zeros((4, 5), dtype=np.float32), np.ones((4, 5), dtype=np.float32))
     rng = np.random.default_rng(0)
     for step in range(3000):
         here.step, here.hit = step, np.full(4, step < 1500)
-        method.local_step(world, here, rng)
-        down, choice = world.memory["down"], world.memory["choice"]
+        method.local_step(context, here, rng)
+        down, choice = context.memory["down"], context.memory["choice"]
         assert (down >= 0).all()
         assert (down <= 1).all()
         assert (choice >= 0).all()
@@ -370,23 +373,23 @@ def test_what_aequitas_learns_stays_a_probability() -> None:
 
 
 def test_at_a_bound_the_direction_of_aequitas_is_uniform() -> None:
-    world, method = aequitas_world("semi")
-    world.memory["down"] = np.ones(5)  # everywhere else it would go down
+    context, method = aequitas_world("semi")
+    context.memory["down"] = np.ones(5)  # everywhere else it would go down
     x = np.full((4000, 5), 50, dtype=np.float32)
-    new = method.local_step(world, walkers_at(x, x), np.random.default_rng(0))
+    new = method.local_step(context, walkers_at(x, x), np.random.default_rng(0))
     assert 0.45 < (new < x).any(axis=1).mean() < 0.55
     inside = np.zeros((400, 5), dtype=np.float32)
     assert (
-        method.local_step(world, walkers_at(inside, inside), np.random.default_rng(0)).sum(axis=1)
+        method.local_step(context, walkers_at(inside, inside), np.random.default_rng(0)).sum(axis=1)
         == -1
     ).all()
 
 
 def test_an_attribute_without_a_chance_is_never_chosen() -> None:
-    world, method = aequitas_world("full")
-    world.memory["choice"] = np.array([0, 0.5, 0.5, 0])
+    context, method = aequitas_world("full")
+    context.memory["choice"] = np.array([0, 0.5, 0.5, 0])
     x = np.zeros((2000, 5), dtype=np.float32)
-    method.local_step(world, here := walkers_at(x, x), np.random.default_rng(0))
+    method.local_step(context, here := walkers_at(x, x), np.random.default_rng(0))
     assert Counter(here.memory["attribute"].tolist()).keys() == {1, 2}
 
 
@@ -875,7 +878,9 @@ def test_gradients_of_logits_point_where_the_papers_do_and_survive_saturation(
     network = smooth_network()
     rng = np.random.default_rng(0)
     x = rng.normal(size=(20, 5)).astype(np.float32)
-    g, _ = method._gradients(world_of(SMOOTH, TorchModel(network, outputs="logits"), method), x, x)
+    g, _ = method._gradients(
+        context_of(SMOOTH, TorchModel(network, outputs="logits"), method), x, x
+    )
     papers = by_differences(network, x, objective)
     same = (g * papers).sum(axis=1) / np.linalg.norm(g, axis=1) / np.linalg.norm(papers, axis=1)
     np.testing.assert_allclose(same, 1, atol=1e-5)  # the cosine of the angle between them
@@ -883,8 +888,8 @@ def test_gradients_of_logits_point_where_the_papers_do_and_survive_saturation(
     model = TorchModel(nn.Sequential(linear(weight, torch.zeros(2))), outputs="logits")
     one = np.ones((1, 5), dtype=np.float32)
     rounded = replace(method, gradients="probabilities")
-    assert rounded._gradients(world_of(SMOOTH, model, rounded), one, one)[0][0, 0] == 0
-    assert method._gradients(world_of(SMOOTH, model, method), one, one)[0][0, 0] == -300
+    assert rounded._gradients(context_of(SMOOTH, model, rounded), one, one)[0][0, 0] == 0
+    assert method._gradients(context_of(SMOOTH, model, method), one, one)[0][0, 0] == -300
 
 
 @pytest.mark.parametrize(

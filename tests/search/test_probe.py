@@ -17,8 +17,8 @@ from fairprobe.models import Model, TorchModel
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import Budget, choose_seeds, search
-from fairprobe.search.loop import world_of
-from fairprobe.search.methods.base import World
+from fairprobe.search.loop import context_of
+from fairprobe.search.methods.base import SearchContext
 from fairprobe.search.methods.probe import (
     AGING,
     ALWAYS,
@@ -46,8 +46,8 @@ WIDE = Domain(
 )
 
 
-def world(domain: Domain, model: Model | None = None) -> World:
-    return world_of(domain, model or TorchModel(planted(domain)), Probe())
+def context(domain: Domain, model: Model | None = None) -> SearchContext:
+    return context_of(domain, model or TorchModel(planted(domain)), Probe())
 
 
 def rare_network() -> TorchModel:
@@ -103,7 +103,7 @@ def test_the_crowd_keeps_the_nearest_and_a_child_in_vain_costs_a_parent_its_plac
     x = x[x[:, 1] == 0]  # each case once
     verdict = judge(domain, model, x)
     guilty = int(verdict.is_discriminatory.sum())
-    crowd = _Crowd(world(domain), guilty)
+    crowd = _Crowd(context(domain), guilty)
     new = crowd.admit(x, np.arange(len(x)), verdict, rng)
     np.testing.assert_array_equal(new, verdict.is_discriminatory)
     assert judge(domain, model, crowd.x).is_discriminatory.all()
@@ -125,7 +125,7 @@ def test_children_who_are_new_findings_cost_their_parents_nothing() -> None:
     x = x[x[:, 1] == 0]
     verdict = judge(domain, TorchModel(planted(domain)), x)
     found, others = (x[mask] for mask in (verdict.is_discriminatory, ~verdict.is_discriminatory))
-    crowd = _Crowd(world(domain), 2 * len(x))
+    crowd = _Crowd(context(domain), 2 * len(x))
     crowd.admit(found[:2], np.arange(2), verdict[verdict.is_discriminatory][:2], rng)
     before = crowd._worth[:2].copy()
     children = np.concatenate([found[2:4], others[:1]])

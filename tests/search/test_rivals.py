@@ -15,7 +15,7 @@ from fairprobe.models import Encoder, Model, TorchModel
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import GRFT, MAFT, Aequitas, Budget, Method, choose_seeds, search
-from fairprobe.search.loop import world_of
+from fairprobe.search.loop import context_of
 from fairprobe.search.methods.grft import _total_change
 from fairprobe.search.methods.maft import _slopes
 from fairprobe.search.moves import Moves
@@ -78,7 +78,7 @@ def test_among_plausible_people_everybody_found_could_exist_and_is_new(method: M
 def test_slopes_are_differences_by_one_step_and_down_at_the_upper_bound() -> None:
     model = sure(WIDE, 0.1, -0.2, 0.0, 0.3, 0.5, 0.0, -0.5, 0.05)
     x = np.array([[3, 50, 0, 1, 0, 0]], dtype=np.float32)
-    g, _ = _slopes(world_of(WIDE, model, MAFT()), x, x)
+    g, _ = _slopes(context_of(WIDE, model, MAFT()), x, x)
 
     def p(**moved: float) -> float:
         row = x.copy()
@@ -105,7 +105,7 @@ def test_the_fitness_is_the_change_over_all_counterparts() -> None:
         rows[:, 5] = [0, 1, 2]
         of_own = model.probabilities(rows)[:, own]
         expected.append(np.abs(of_own - of_own[int(row[5])]).sum())
-    change = _total_change(world_of(WIDE, model, GRFT()), x, label)
+    change = _total_change(context_of(WIDE, model, GRFT()), x, label)
     np.testing.assert_allclose(change, expected, rtol=1e-5)
 
 

@@ -21,7 +21,7 @@ from fairprobe.models import Encoder, Model, TorchModel, one_thread
 from fairprobe.networks import dense
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import Budget, choose_seeds, search
-from fairprobe.search.loop import world_of
+from fairprobe.search.loop import context_of
 from fairprobe.search.methods.base import Proposal
 from fairprobe.search.methods.symbgen import Child, RankedQueue, SymbGen, _Family
 from fairprobe.search.paths import Predicate, Region, RegionSolver, draw_marginals, path_of
@@ -96,7 +96,7 @@ def proposals(
     domain: Domain, model: Model, method: SymbGen, seeds: Rows, limit: int = 100
 ) -> list[tuple[Proposal, Verdict]]:
     """The first proposals of a search, with their verdicts."""
-    plan = method.propose(world_of(domain, model, method), seeds, np.random.default_rng(0))
+    plan = method.propose(context_of(domain, model, method), seeds, np.random.default_rng(0))
     seen: list[tuple[Proposal, Verdict]] = []
     with one_thread(), suppress(StopIteration):
         proposal = next(plan)

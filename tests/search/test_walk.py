@@ -11,7 +11,7 @@ import pytest
 from fairprobe.arrays import Ints, Rows
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import TorchModel
-from fairprobe.search.loop import world_of
+from fairprobe.search.loop import context_of
 from fairprobe.search.methods.base import TwoPhase, Walkers
 from fairprobe.search.methods.random_walk import RandomWalk
 from fairprobe.search.walk import local_walk
@@ -25,8 +25,8 @@ class Watching:
     on_miss: str
     steps: list[int] = field(default_factory=list)
 
-    def local_step(self, world: Any, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        del world, rng
+    def local_step(self, context: Any, walkers: Walkers, rng: np.random.Generator) -> Rows:
+        del context, rng
         self.steps.append(walkers.step)
         moved = walkers.x.copy()
         moved[:, 0] += 1
@@ -46,8 +46,8 @@ def test_steps_are_counted_from_zero_in_every_phase(on_miss: str) -> None:
         del origin
         return rows, judge(domain, model, rows)
 
-    world = world_of(domain, model, RandomWalk())
-    walk = local_walk(world, cast("TwoPhase", method), walkers, judged, rng)
+    context = context_of(domain, model, RandomWalk())
+    walk = local_walk(context, cast("TwoPhase", method), walkers, judged, rng)
     for _ in range(3):
         next(walk)
     assert method.steps == [0, 1, 2]

@@ -7,8 +7,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from fairprobe.statistics.exchange import Strata
-from fairprobe.statistics.max_t import step_down
+from fairprobe.statistics.max_t import Strata, step_down
 
 VALUES = np.array([3.0, 1.0, 0.0, 2.0, 7.0, 0.0, 0.0])
 STRATUM = np.array([0, 1, 0, 1, 1, 0, 2])

@@ -44,7 +44,7 @@ from fairprobe.runs.stages import OnStage
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget, Method
 from fairprobe.search.catalogue import METHODS
-from fairprobe.search.elsewhere import check_workers
+from fairprobe.search.executor import check_workers
 
 if TYPE_CHECKING:
     from torch import nn

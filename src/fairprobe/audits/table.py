@@ -48,7 +48,7 @@ from fairprobe.runs.stages import OnStage
 from fairprobe.runs.store import FINDINGS
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget, Method
-from fairprobe.search.elsewhere import check_workers
+from fairprobe.search.executor import check_workers
 from fairprobe.table.chat import SAMPLES, affordable, chat_answers
 
 if TYPE_CHECKING:

@@ -145,7 +145,7 @@ def make_run(
     """
     from fairprobe import audits
     from fairprobe.audits.resume import kept_network
-    from fairprobe.search.elsewhere import check_workers
+    from fairprobe.search.executor import check_workers
 
     check_workers(options.workers, options.cluster)
     settings, data = _settings(options), table.open()

@@ -27,7 +27,7 @@ from fairprobe.images.networks import Network, is_network, open_network
 from fairprobe.models import Outputs, one_thread
 from fairprobe.models.formats.free_size import Size
 from fairprobe.models.formats.own_code import own_errors
-from fairprobe.networks.vision_trunks import TRUNKS
+from fairprobe.networks.vision import TRUNKS
 
 SMALL = "small network of six convolutions"
 TRIED = 2  # pictures that a network is tried with

@@ -46,8 +46,7 @@ from fairprobe.metrics.held_out import features_of, parts_of_groups
 from fairprobe.models.scores import ScoreModel
 from fairprobe.results import Estimate
 from fairprobe.statistics.groups import Ends, apart
-from fairprobe.statistics.means import mean
-from fairprobe.statistics.quantiles import quantile
+from fairprobe.statistics.means import mean, quantile
 from fairprobe.statistics.rates import CONFIDENCE, Rate
 
 LEVELS = (0.5, 0.9, 0.99)  # of changes

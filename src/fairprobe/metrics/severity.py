@@ -13,7 +13,7 @@ from fairprobe.measures import Measure, Reading, reading_of, required
 from fairprobe.report import Number, Section, Table
 from fairprobe.report.formats import count
 from fairprobe.results import Estimate
-from fairprobe.statistics.quantiles import quantile
+from fairprobe.statistics.means import quantile
 
 TAIL = 0.9
 

@@ -54,8 +54,7 @@ from fairprobe.scenes.cells import TINY, Cells, rates_of
 from fairprobe.scenes.intervals import Ratio, finite, rate_interval
 from fairprobe.scenes.oracles import ORACLES, Operator, Oracle, Test
 from fairprobe.scenes.scene import Kind
-from fairprobe.statistics.exchange import Strata
-from fairprobe.statistics.max_t import FLIPS, max_t, step_down
+from fairprobe.statistics.max_t import FLIPS, Strata, max_t, step_down
 
 ALL: Final = "all"  # operators together
 PRIMARY: tuple[Oracle, ...] = ("gt", "exclusion")

@@ -34,15 +34,14 @@ from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget, Clock, OnProgress, Progress
 from fairprobe.search.catalogue import black_box_methods
 from fairprobe.search.chunks import Checkpoint, Chunk, ChunkResult, chunks_of, divided
-from fairprobe.search.elsewhere import check_workers, unpacked
+from fairprobe.search.executor import SearchRun, check_workers, unpacked
 from fairprobe.search.ledger import GLOBAL, LOCAL, Ledger
-from fairprobe.search.merge import Batch, Merge, Spent
-from fairprobe.search.methods.base import Explorer, Method, TwoPhase, Walkers, World
+from fairprobe.search.merge import Batch, BudgetExceeded, Merge
+from fairprobe.search.methods.base import Explorer, Method, SearchContext, TwoPhase, Walkers
 from fairprobe.search.moves import Moves
-from fairprobe.search.newcomers import Newcomers
+from fairprobe.search.new_people import NewPeople
 from fairprobe.search.shared import Shared
 from fairprobe.search.walk import local_walk, next_rows
-from fairprobe.search.whole import Whole
 from fairprobe.workers.base import STOPPING, Workers
 
 RECORDED_AT_ONCE = 8192  # rows
@@ -119,7 +118,7 @@ def search(
     # Chunks come from anywhere, in files that are divided, so all findings come in that order.
     merge.ledger.in_parts = len(chunks) > 1 and setup.is_unlimited
     try:
-        with one_thread(), Whole(setup, run, seeds, chunks, checkpoint, _search_chunk) as whole:
+        with one_thread(), SearchRun(setup, run, seeds, chunks, checkpoint, _search_chunk) as whole:
             stopped = whole.search(workers, cluster)
             return _findings(run, stopped, save_to, score, whole.hands)
     except FairprobeError as error:  # what was found before a network failed is not lost
@@ -155,12 +154,12 @@ def require_white_box(method: Method, model: Model) -> None:
         )
 
 
-def world_of(
+def context_of(
     domain: Domain, model: Model, method: Method, people: PlausiblePeople | None = None
-) -> World:
+) -> SearchContext:
     """The domain, the model and the moves as this method uses them."""
     encoder = model.encoder if isinstance(model, TorchModel) else Encoder(domain)
-    return World(domain, model, Moves(domain, encoder, step=method.step), people)
+    return SearchContext(domain, model, Moves(domain, encoder, step=method.step), people)
 
 
 def _has_setting(method: object, name: str) -> bool:
@@ -178,8 +177,8 @@ class Setup:
     budget: Budget
 
     def run(self, merge: Merge, seeds: int) -> Run:
-        world = world_of(self.domain, self.model, self.method, self.people)
-        return Run(replace(world, budget=self.budget), self.method, merge, seeds)
+        context = context_of(self.domain, self.model, self.method, self.people)
+        return Run(replace(context, budget=self.budget), self.method, merge, seeds)
 
     def search_chunk(
         self,
@@ -201,7 +200,7 @@ class Setup:
         batches, ended = None if is_shared else merge.keep(), dict[str, Any]()
         try:
             self.run(merge, len(seeds)).search(seeds, chunk)
-        except Spent as spent:
+        except BudgetExceeded as spent:
             ended = {"stopped": str(spent)}
         except KeyboardInterrupt:
             ended = {"stopped": "interrupted"}
@@ -214,7 +213,7 @@ class Setup:
             if self.people is None:
                 return result
             found: Any = result.found
-            far = Newcomers(self.people).how_far(self.domain.unpack(found["x"]))
+            far = NewPeople(self.people).how_far(self.domain.unpack(found["x"]))
             return replace(result, far=far)
         finally:
             merge.ledger.close()
@@ -260,21 +259,21 @@ class Run:
 
     def __init__(
         self,
-        world: World,
+        context: SearchContext,
         method: Method,
         merge: Merge,
         seeds: int,
         progress: OnProgress | None = None,
         on_judged: OnJudged | None = None,
     ) -> None:
-        self.world, self.method, self.merge, self.seeds = world, method, merge, seeds
+        self.context, self.method, self.merge, self.seeds = context, method, merge, seeds
         self.progress, self.on_judged = progress, on_judged
-        self.global_iterations = world.budget.global_iterations or 0
-        self.local_iterations = world.budget.local_iterations or 0
+        self.global_iterations = context.budget.global_iterations or 0
+        self.local_iterations = context.budget.local_iterations or 0
         self._chunk = slice(0, 0)  # the seeds being worked on
         self._waiting: list[_Judged] = []  # to be recorded together
         self._rows_waiting = 0
-        limits = (world.budget.rows, world.budget.wanted, world.people)
+        limits = (context.budget.rows, context.budget.wanted, context.people)
         self._recorded_at_once = RECORDED_AT_ONCE if limits == (None, None, None) else 1
 
     def search(self, seeds: Rows, chunk: Chunk) -> None:
@@ -286,11 +285,11 @@ class Run:
 
     def _search(self, seeds: Rows, chunk: Chunk) -> None:
         if self.method.by_seeds:
-            self.world.memory.clear()
+            self.context.memory.clear()
         if isinstance(self.method, Explorer):
             self.explore(self.method, seeds, chunk)
         elif isinstance(self.method, TwoPhase):
-            values = self.world.domain.value_count
+            values = self.context.domain.value_count
             parts = [chunk] if self.method.by_seeds else divided(self.method, chunk, values)
             for part in parts:
                 self._chunk = slice(part.start, part.stop)
@@ -303,13 +302,13 @@ class Run:
 
     def explore(self, method: Explorer, seeds: Rows, chunk: Chunk) -> None:
         """Judge what the method proposes, until it proposes nothing more."""
-        plan = method.propose(self.world, seeds, chunk.rng)
+        plan = method.propose(self.context, seeds, chunk.rng)
         first = chunk.start if method.origin == "seed" else 0
         self.report_share("global", chunk, 0.0)
         try:
             proposal = next(plan)
             while True:
-                verdict = judge(self.world.domain, self.world.model, proposal.x)
+                verdict = judge(self.context.domain, self.context.model, proposal.x)
                 self.enter(
                     proposal.x,
                     verdict,
@@ -329,7 +328,7 @@ class Run:
         self, method: TwoPhase, seeds: Rows, origin: Ints, rng: np.random.Generator
     ) -> Walkers:
         """Move seeds until they are discriminatory; return these, each once."""
-        x = method.starts(self.world, seeds, rng)
+        x = method.starts(self.context, seeds, rng)
         walkers = Walkers.at(x, x, origin, x)
         found = [Walkers.at(x[:0], x[:0], origin[:0], x[:0])]
         for step in range(self.global_iterations + 1):  # the row after the last move is judged too
@@ -348,8 +347,8 @@ class Run:
                 break
             if step < self.global_iterations:
                 walkers.step = step
-                proposed = method.global_step(self.world, walkers, rng)
-                walkers.x = next_rows(self.world, walkers, proposed, rng)
+                proposed = method.global_step(self.context, walkers, rng)
+                walkers.x = next_rows(self.context, walkers, proposed, rng)
         return self._each_once(found)
 
     def local_phase(self, method: TwoPhase, walkers: Walkers, rng: np.random.Generator) -> None:
@@ -360,7 +359,7 @@ class Run:
 
         for step, _ in zip(
             range(self.local_iterations),
-            local_walk(self.world, method, walkers, judge, rng),
+            local_walk(self.context, method, walkers, judge, rng),
             strict=False,
         ):
             if step % 16 == 0:
@@ -368,7 +367,7 @@ class Run:
 
     def judge(self, x: Rows, origin: Ints, phase: int) -> tuple[Rows, Verdict]:
         """Judge, record, and end the search when the budget is spent."""
-        x, verdict = self.enter(x, judge(self.world.domain, self.world.model, x), origin, phase)
+        x, verdict = self.enter(x, judge(self.context.domain, self.context.model, x), origin, phase)
         self.merge.end_if_spent()
         return x, verdict
 
@@ -377,7 +376,7 @@ class Run:
     ) -> tuple[Rows, Verdict]:
         """Record what was judged; a tie is replaced by a sensitive value whose label is certain."""
         proposed = x
-        x, verdict = without_ties(self.world.domain, self.world.model, x, verdict)
+        x, verdict = without_ties(self.context.domain, self.context.model, x, verdict)
         self.record(x, verdict, origin, phase, known=known and x is proposed)
         if self.on_judged is not None:
             self.on_judged(x, verdict)
@@ -388,8 +387,8 @@ class Run:
         known to be so.
         """
         judged = len(x)
-        if self.world.people is not None and not known:
-            could_exist = self.world.people.could_exist(x)
+        if self.context.people is not None and not known:
+            could_exist = self.context.people.could_exist(x)
             x, verdict, origin = x[could_exist], verdict[could_exist], origin[could_exist]
         if self._waiting and self._waiting[0].phase != phase:
             self._record_waiting()
@@ -416,7 +415,7 @@ class Run:
             for name in ("x", "x_other", "origin", "seed")
         )
         first = np.zeros(len(x), dtype=bool)
-        first[np.unique(self.world.domain.key(x), return_index=True)[1]] = True
+        first[np.unique(self.context.domain.key(x), return_index=True)[1]] = True
         return Walkers.at(x[first], x_other[first], origin[first], seed[first])
 
     def report(self, phase: str, step: int) -> None:
@@ -441,7 +440,7 @@ def _findings(
     score: Callable[[Rows], Rows] | None,
     hands: Workers | None,
 ) -> Findings:
-    merge, method, people = run.merge, run.method, run.world.people
+    merge, method, people = run.merge, run.method, run.context.people
     while merge.undecided:
         with suppress(StorageError):  # they are in memory
             merge.decide()
@@ -459,14 +458,14 @@ def _findings(
         wall_seconds=merge.wall,
         cpu_seconds=merge.cpu,
         scores={
-            name: np.asarray(value).item() for name, value in method.scores(run.world).items()
+            name: np.asarray(value).item() for name, value in method.scores(run.context).items()
         },  # as JSON has them
-        scored=isinstance(run.world.model, ScoreModel),
-        clusters=run.world.budget.clusters,
-        seeds_by=run.world.budget.seeds_by,
+        scored=isinstance(run.context.model, ScoreModel),
+        clusters=run.context.budget.clusters,
+        seeds_by=run.context.budget.seeds_by,
     )
     findings = Findings.from_records(
-        run.world.domain,
+        run.context.domain,
         merge.ledger.found,
         generation,
         save_to,

@@ -17,13 +17,13 @@ from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget, Clock
 from fairprobe.search.ledger import Entered, Ledger
-from fairprobe.search.newcomers import Newcomers
+from fairprobe.search.new_people import NewPeople
 
 DECIDED_AT_ONCE = 8192  # findings: whether they are new people is measured together
 PATIENCE = 1.0  # seconds that they may wait
 
 
-class Spent(Exception):  # noqa: N818  (a signal, not a failure)
+class BudgetExceeded(Exception):  # noqa: N818  (a signal, not a failure)
     """A limit of the budget was reached; its name."""
 
 
@@ -57,7 +57,7 @@ class Merge:
         self.kept: list[Batch] | None = None
         self.is_stopped: Callable[[], bool] | None = None
         self._cpu_kept = 0.0
-        self._newcomers = None if people is None else Newcomers(people)
+        self._new_people = None if people is None else NewPeople(people)
         self.undecided: list[Batch] = []
         self._decided_at = 0.0
         self._count_again_at = budget.wanted or 0
@@ -83,7 +83,7 @@ class Merge:
             self._cpu_kept = now
         self.judged += batch.judged
         self.cpu_elsewhere += batch.cpu
-        if self._newcomers is None:
+        if self._new_people is None:
             self.ledger.enter(batch.found, batch.tried)
             return
         self.undecided.append(batch)
@@ -96,15 +96,15 @@ class Merge:
         """Take over those of the waiting findings that are new people. What is taken over does not
         depend on how many wait.
         """
-        if self._newcomers is not None and self.undecided:
+        if self._new_people is not None and self.undecided:
             rows: list[Any] = [each.found for each in self.undecided]
             x = [self.domain.unpack(each["x"]) for each in rows]
             far = [each.far for each in self.undecided]
             if any(each is None for each in far):
                 ends = np.cumsum([len(each) for each in x])[:-1]
-                far = list(np.split(self._newcomers.how_far(np.concatenate(x)), ends))
+                far = list(np.split(self._new_people.how_far(np.concatenate(x)), ends))
             for found, people, distance in zip(rows, x, far, strict=True):
-                kept = self._newcomers.accept(people, distance)
+                kept = self._new_people.accept(people, distance)
                 batch = self.undecided.pop(0)
                 self.ledger.enter(found[kept], batch.tried)
             self._decided_at = self.clock.wall
@@ -123,20 +123,20 @@ class Merge:
             self.end_if_spent(has_time=True)
 
     def end_if_spent(self, *, has_time: bool = False) -> None:
-        """Raise Spent when a limit of the budget is reached."""
+        """Raise BudgetExceeded when a limit of the budget is reached."""
         budget = self.budget
         if budget.seconds is not None and not has_time and self.wall > budget.seconds:
-            raise Spent("seconds")
+            raise BudgetExceeded("seconds")
         if self.is_stopped is not None and self.is_stopped():
-            raise Spent("interrupted")
+            raise BudgetExceeded("interrupted")
         if budget.cpu_seconds is not None and self.cpu > budget.cpu_seconds:
-            raise Spent("cpu_seconds")
+            raise BudgetExceeded("cpu_seconds")
         if budget.rows is not None and self.judged >= budget.rows:
-            raise Spent("rows")
+            raise BudgetExceeded("rows")
         if budget.wanted is not None and self.hits >= self._count_again_at:
             missing = budget.wanted - self.ledger.count_found()
             if missing <= 0:
-                raise Spent("wanted")
+                raise BudgetExceeded("wanted")
             self._count_again_at = self.hits + missing
 
     def spent(self) -> float:

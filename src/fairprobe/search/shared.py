@@ -17,7 +17,7 @@ from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError, StorageError
 from fairprobe.findings import batch_of
 from fairprobe.schema.domain import Domain
-from fairprobe.search.elsewhere import inputs_of, unpacked
+from fairprobe.search.executor import inputs_of, unpacked
 from fairprobe.search.ledger import PARTS, Records, Spill, in_batches, part_of
 from fairprobe.search.merge import Merge
 from fairprobe.workers.base import Workers

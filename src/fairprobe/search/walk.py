@@ -10,7 +10,7 @@ import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.judgement import Verdict
-from fairprobe.search.methods.base import TwoPhase, Walkers, World
+from fairprobe.search.methods.base import SearchContext, TwoPhase, Walkers
 
 ACCEPT_A_MISS = exp(-1)  # basin hopping at temperature 1
 
@@ -18,14 +18,18 @@ Judge: TypeAlias = Callable[[Rows, Ints], tuple[Rows, Verdict]]
 
 
 def local_walk(
-    world: World, method: TwoPhase, walkers: Walkers, judge: Judge, rng: np.random.Generator
+    context: SearchContext,
+    method: TwoPhase,
+    walkers: Walkers,
+    judge: Judge,
+    rng: np.random.Generator,
 ) -> Iterator[tuple[Rows, Verdict]]:
     """Take steps with all walkers without end; yield what was tried and its verdict. Between two
     steps the caller may drop walkers.
     """
     walkers.step = 0
     while len(walkers):
-        candidate = next_rows(world, walkers, method.local_step(world, walkers, rng), rng)
+        candidate = next_rows(context, walkers, method.local_step(context, walkers, rng), rng)
         candidate, verdict = judge(candidate, walkers.origin)
         walkers.hit = verdict.is_discriminatory
         accepted = walkers.hit | _accept_misses(method, walkers.on_idi, rng)
@@ -46,14 +50,16 @@ def local_walk(
         yield candidate, verdict
 
 
-def next_rows(world: World, walkers: Walkers, proposed: Rows, rng: np.random.Generator) -> Rows:
+def next_rows(
+    context: SearchContext, walkers: Walkers, proposed: Rows, rng: np.random.Generator
+) -> Rows:
     """What a method proposes, inside the domain and among the people that the search stays with."""
-    proposed = world.moves.snap(proposed, walkers.seed)
-    if world.people is None:
+    proposed = context.moves.snap(proposed, walkers.seed)
+    if context.people is None:
         return proposed
     if "donors" not in walkers.memory:
-        walkers.memory["donors"] = world.people.donors_of(walkers.seed)
-    return world.people.step(walkers.x, proposed, walkers.memory["donors"], rng)
+        walkers.memory["donors"] = context.people.donors_of(walkers.seed)
+    return context.people.step(walkers.x, proposed, walkers.memory["donors"], rng)
 
 
 def _accept_misses(method: TwoPhase, on_idi: Mask, rng: np.random.Generator) -> Mask:

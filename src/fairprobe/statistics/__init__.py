@@ -1,7 +1,7 @@
 """Rates, intervals, quantiles, resampling, ranks and repeats: all statistics in one place."""
 
 from fairprobe.results import Estimate, RankTest
-from fairprobe.statistics.quantiles import quantile
+from fairprobe.statistics.means import quantile
 from fairprobe.statistics.ranks import rank_test, spearman
 from fairprobe.statistics.rates import CONFIDENCE, Rate
 from fairprobe.statistics.repeats import Repeats, t_test

@@ -29,11 +29,12 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.random import Generator
 
 from fairprobe.arrays import Floats, Rows
 from fairprobe.errors import SettingError
-from fairprobe.search.chances import draw
-from fairprobe.search.methods.base import Miss, TwoPhase, Walkers, World, check_variant
+from fairprobe.search.methods.base import Miss, SearchContext, TwoPhase, Walkers, check_variant
+from fairprobe.search.moves import draw
 
 Variant = Literal["full", "semi", "random"]
 
@@ -85,18 +86,18 @@ class Aequitas(TwoPhase):
     def on_miss(self) -> Miss:
         return "walk"
 
-    def starts(self, world: World, seeds: Rows, rng: np.random.Generator) -> Rows:
-        return world.draw(len(seeds), rng)
+    def starts(self, context: SearchContext, seeds: Rows, rng: Generator) -> Rows:
+        return context.draw(len(seeds), rng)
 
-    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        return world.draw(len(walkers), rng)
+    def global_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
+        return context.draw(len(walkers), rng)
 
-    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        domain, columns = world.domain, world.moves.columns
-        down = world.memory.setdefault("down", np.full(len(domain), 0.5))
-        choice = world.memory.setdefault("choice", np.full(len(columns), 1 / len(columns)))
+    def local_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
+        domain, columns = context.domain, context.moves.columns
+        down = context.memory.setdefault("down", np.full(len(domain), 0.5))
+        choice = context.memory.setdefault("choice", np.full(len(columns), 1 / len(columns)))
         if walkers.step:
-            self._learn(world, walkers, down, choice)
+            self._learn(context, walkers, down, choice)
         attribute = draw(
             columns, np.broadcast_to(_up_to(choice), (len(walkers), len(columns))), rng
         )
@@ -106,9 +107,11 @@ class Aequitas(TwoPhase):
         )
         goes_down = rng.random(len(walkers)) < chance
         walkers.memory["attribute"], walkers.memory["goes down"] = attribute, goes_down
-        return world.moves.nudge(walkers.x, attribute, rng=rng, up=~goes_down)
+        return context.moves.nudge(walkers.x, attribute, rng=rng, up=~goes_down)
 
-    def _learn(self, world: World, walkers: Walkers, down: Floats, choice: Floats) -> None:
+    def _learn(
+        self, context: SearchContext, walkers: Walkers, down: Floats, choice: Floats
+    ) -> None:
         """The last step of all walkers changes the chances, once."""
         attribute, reward = (
             walkers.memory["attribute"],
@@ -119,7 +122,7 @@ class Aequitas(TwoPhase):
             down += np.bincount(attribute, towards_down, len(down))
             np.clip(down, 0, 1, out=down)
         if self.variant == "full":
-            choice += np.bincount(attribute, reward, len(world.domain))[world.moves.columns]
+            choice += np.bincount(attribute, reward, len(context.domain))[context.moves.columns]
             np.maximum(choice, 0, out=choice)
             total = choice.sum()
             choice[:] = (

@@ -37,7 +37,7 @@ FROM_SEEDS = (
 
 
 @dataclass(frozen=True)
-class World:
+class SearchContext:
     """What a search works on. `people`, where given, are those that it stays among. `memory` is
     what the method remembers across all seeds. The `budget` is for methods that plan with it; the
     loop ends the search.
@@ -142,9 +142,9 @@ class Method(ABC):
         del bias, x
         return cls(**settings)
 
-    def scores(self, world: World) -> dict[str, float]:
+    def scores(self, context: SearchContext) -> dict[str, float]:
         """What the method measured on its way, by name."""
-        del world
+        del context
         return {}
 
     def seeds_at_once(self, values: int) -> int:
@@ -180,8 +180,8 @@ def check_variant(method: Method) -> None:
 
 
 class TwoPhase(Method):
-    """A method of two rules. One that remembers something across seeds (`World.memory`) must say
-    so: `by_seeds = False`.
+    """Define a method by two rules. One that remembers something across seeds
+    (`SearchContext.memory`) sets `by_seeds = False`.
     """
 
     by_seeds: ClassVar[bool] = True
@@ -191,17 +191,21 @@ class TwoPhase(Method):
     def on_miss(self) -> Miss:
         """What a local walker does when its step was no IDI."""
 
-    def starts(self, world: World, seeds: Rows, rng: np.random.Generator) -> Rows:
+    def starts(self, context: SearchContext, seeds: Rows, rng: np.random.Generator) -> Rows:
         """Where the global phase sets out from: the seeds, unless the method brings its own."""
-        del world, rng
+        del context, rng
         return seeds
 
     @abstractmethod
-    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+    def global_step(
+        self, context: SearchContext, walkers: Walkers, rng: np.random.Generator
+    ) -> Rows:
         """The next row of each walker that has not found an IDI yet."""
 
     @abstractmethod
-    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+    def local_step(
+        self, context: SearchContext, walkers: Walkers, rng: np.random.Generator
+    ) -> Rows:
         """A row near each walker, to be judged."""
 
 
@@ -226,6 +230,6 @@ class Explorer(Method):
 
     @abstractmethod
     def propose(
-        self, world: World, seeds: Rows, rng: np.random.Generator
+        self, context: SearchContext, seeds: Rows, rng: np.random.Generator
     ) -> Generator[Proposal, Verdict, None]:
         """Rows to be judged; each `yield` is answered with the judge's verdict of them."""

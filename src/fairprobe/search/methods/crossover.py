@@ -15,7 +15,7 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.judgement import Verdict
-from fairprobe.search.methods.base import Explorer, Proposal, World
+from fairprobe.search.methods.base import Explorer, Proposal, SearchContext
 
 AT_ONCE = 32_768
 OF_A_CHUNK = 4 * AT_ONCE
@@ -50,9 +50,9 @@ class Crossover(Explorer):
         return max(1, OF_A_CHUNK // max(1, self.local_iterations))
 
     def propose(
-        self, world: World, seeds: Rows, rng: np.random.Generator
+        self, context: SearchContext, seeds: Rows, rng: np.random.Generator
     ) -> Generator[Proposal, Verdict, None]:
-        people = world.people
+        people = context.people
         assert people is not None
         total = len(seeds) * self.local_iterations
         for made in range(0, total, AT_ONCE):

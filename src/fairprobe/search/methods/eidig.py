@@ -28,21 +28,22 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from torch import Tensor
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
 from fairprobe.models import GradientsOf
-from fairprobe.search.chances import chances, draw, up_to
 from fairprobe.search.gradients import pair_gradients, to_boundary, with_momentum
 from fairprobe.search.methods.base import (
     FROM_SEEDS,
     Miss,
+    SearchContext,
     TwoPhase,
     Walkers,
-    World,
     check_variant,
 )
+from fairprobe.search.moves import chances, draw, up_to
 
 Variant = Literal["5", "inf"]
 
@@ -90,18 +91,18 @@ class EIDIG(TwoPhase):
     def on_miss(self) -> Miss:
         return "back to start"
 
-    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        g, g_other = self._gradients(world, walkers.x, walkers.x_other)
-        return world.moves.agree(
+    def global_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
+        g, g_other = self._gradients(context, walkers.x, walkers.x_other)
+        return context.moves.agree(
             walkers.x,
             with_momentum(walkers.memory, "g", g, self.momentum),
             with_momentum(walkers.memory, "g other", g_other, self.momentum),
             rng=rng,
         )
 
-    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+    def local_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
         memory = walkers.memory.setdefault(
-            "up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32)
+            "up to", np.ones((len(walkers), len(context.moves.columns)), dtype=np.float32)
         )
         successes = walkers.memory.setdefault("successes", np.zeros(len(walkers), dtype=np.int64))
         successes += walkers.hit
@@ -109,15 +110,15 @@ class EIDIG(TwoPhase):
             successes >= float(self.variant) if walkers.step else np.ones(len(walkers), dtype=bool)
         )
         if stale.any():
-            gradients = self._gradients(world, walkers.x[stale], walkers.x_other[stale])
-            memory[stale] = up_to(chances(world.moves.effect(walkers.x[stale], *gradients)))
+            gradients = self._gradients(context, walkers.x[stale], walkers.x_other[stale])
+            memory[stale] = up_to(chances(context.moves.effect(walkers.x[stale], *gradients)))
             successes[stale] = 0
-        return world.moves.nudge(walkers.x, draw(world.moves.columns, memory, rng), rng=rng)
+        return context.moves.nudge(walkers.x, draw(context.moves.columns, memory, rng), rng=rng)
 
-    def _gradients(self, world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
+    def _gradients(self, context: SearchContext, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
         if self.gradients == "logits":
-            return pair_gradients(world.model, to_boundary, x, x_other, of="logits")
-        return pair_gradients(world.model, partial(cotangent, exact=False), x, x_other)
+            return pair_gradients(context.model, to_boundary, x, x_other, of="logits")
+        return pair_gradients(context.model, partial(cotangent, exact=False), x, x_other)
 
 
 def cotangent(p: Tensor, *, exact: bool) -> Tensor:

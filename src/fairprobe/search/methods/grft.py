@@ -26,7 +26,7 @@ import numpy as np
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import SettingError
 from fairprobe.judgement import Verdict
-from fairprobe.search.methods.base import FROM_SEEDS, Explorer, Proposal, Walkers, World
+from fairprobe.search.methods.base import FROM_SEEDS, Explorer, Proposal, SearchContext, Walkers
 from fairprobe.search.walk import next_rows
 
 FIRST, LATER = (2, 5), (3, 3)  # attributes that move, and by how many steps at most
@@ -65,38 +65,38 @@ class GRFT(Explorer):
             )
 
     def propose(
-        self, world: World, seeds: Rows, rng: np.random.Generator
+        self, context: SearchContext, seeds: Rows, rng: np.random.Generator
     ) -> Generator[Proposal, Verdict, None]:
-        starts, origins = yield from self._breed(world, seeds, rng)
-        once = np.unique(world.domain.key(starts), return_index=True)[1]
+        starts, origins = yield from self._breed(context, seeds, rng)
+        once = np.unique(context.domain.key(starts), return_index=True)[1]
         walkers = Walkers.at(starts[once], starts[once], origins[once], seeds[origins[once]])
         for step in range(self.local_iterations if len(walkers) else 0):
-            attribute = rng.choice(world.moves.columns, len(walkers))
-            near = world.moves.nudge(walkers.x, attribute, rng=rng)
-            near = next_rows(world, walkers, near, rng)
+            attribute = rng.choice(context.moves.columns, len(walkers))
+            near = context.moves.nudge(walkers.x, attribute, rng=rng)
+            near = next_rows(context, walkers, near, rng)
             done = 0.5 + step / self.local_iterations / 2
-            hit, _ = yield from _judged(world, near, walkers.origin, "local", done)
+            hit, _ = yield from _judged(context, near, walkers.origin, "local", done)
             walkers.x = np.where(hit[:, None], near, walkers.x)
 
     def _breed(
-        self, world: World, seeds: Rows, rng: np.random.Generator
+        self, context: SearchContext, seeds: Rows, rng: np.random.Generator
     ) -> Generator[Proposal, Verdict, tuple[Rows, Ints]]:
         """The first discriminatory member of each seed that has one, and the seeds' numbers."""
-        hit, _ = yield from _judged(world, seeds, np.arange(len(seeds)), "global", 0.0)
+        hit, _ = yield from _judged(context, seeds, np.arange(len(seeds)), "global", 0.0)
         starts, origins = [seeds[hit]], [np.flatnonzero(hit)]
         left = np.flatnonzero(~hit)  # seeds without an IDI
         members, half = self.population, self.population // 2
         herd = np.repeat(seeds[left, None], members, axis=1)  # (seeds, members, A)
-        herd = _moved(world, herd, herd, seeds[left], FIRST, rng)
+        herd = _moved(context, herd, herd, seeds[left], FIRST, rng)
         fitness = np.empty((len(left), 0), dtype=np.float32)
-        generations = world.budget.global_iterations or self.global_iterations
+        generations = context.budget.global_iterations or self.global_iterations
         for generation in range(generations):
             if len(left) == 0:
                 break
             fresh = herd[:, fitness.shape[1] :]
             origin, done = np.repeat(left, fresh.shape[1]), generation / generations / 2
             flat = fresh.reshape(-1, seeds.shape[1])
-            hits, change = yield from _judged(world, flat, origin, "global", done)
+            hits, change = yield from _judged(context, flat, origin, "global", done)
             hits = hits.reshape(fresh.shape[:2])
             fitness = np.concatenate([fitness, change.reshape(hits.shape)], axis=1)
             hit = np.asarray(hits.any(axis=1))
@@ -112,13 +112,13 @@ class GRFT(Explorer):
             )
             child = np.where(rng.random(one.shape, dtype=np.float32) < 0.5, one, other)
             herd = np.concatenate(
-                [herd, _moved(world, one, child, seeds[left], LATER, rng)], axis=1
+                [herd, _moved(context, one, child, seeds[left], LATER, rng)], axis=1
             )
         return np.concatenate(starts), np.concatenate(origins)
 
 
 def _moved(
-    world: World,
+    context: SearchContext,
     x: Rows,
     proposed: Rows,
     seeds: Rows,
@@ -131,14 +131,14 @@ def _moved(
     members, width = x.shape[1:]
     at = x.reshape(-1, width)
     walkers = Walkers.at(at, at, np.arange(len(at)), np.repeat(seeds, members, axis=0))
-    if world.people is not None:
-        walkers.memory["donors"] = np.repeat(world.people.donors_of(seeds), members, axis=0)
-    further = world.moves.scatter(at, proposed.reshape(-1, width), *how, rng=rng)
-    return next_rows(world, walkers, further, rng).reshape(x.shape)
+    if context.people is not None:
+        walkers.memory["donors"] = np.repeat(context.people.donors_of(seeds), members, axis=0)
+    further = context.moves.scatter(at, proposed.reshape(-1, width), *how, rng=rng)
+    return next_rows(context, walkers, further, rng).reshape(x.shape)
 
 
 def _judged(
-    world: World, x: Rows, origin: Ints, phase: Literal["global", "local"], done: float
+    context: SearchContext, x: Rows, origin: Ints, phase: Literal["global", "local"], done: float
 ) -> Generator[Proposal, Verdict, tuple[Mask, Rows]]:
     """Which rows are IDIs, and how much their output changes over all counterparts together."""
     hits, changes = [np.empty(0, dtype=bool)], [np.empty(0, dtype=np.float32)]
@@ -147,16 +147,16 @@ def _judged(
         verdict = yield Proposal(x[some], origin[some], phase, done)
         hits.append(verdict.is_discriminatory)
         # Of two values the judge knows the change; a local step does not ask for it.
-        is_known = world.domain.value_count == 2 or phase == "local"
-        changes.append(verdict.gap if is_known else _total_change(world, x[some], verdict.label))
+        is_known = context.domain.value_count == 2 or phase == "local"
+        changes.append(verdict.gap if is_known else _total_change(context, x[some], verdict.label))
     return np.concatenate(hits), np.concatenate(changes)
 
 
-def _total_change(world: World, x: Rows, label: Ints) -> Rows:
-    every = world.domain.counterparts(x)  # (N, V, A)
-    p = world.model.probabilities(every.reshape(-1, x.shape[1])).reshape(*every.shape[:2], -1)
+def _total_change(context: SearchContext, x: Rows, label: Ints) -> Rows:
+    every = context.domain.counterparts(x)  # (N, V, A)
+    p = context.model.probabilities(every.reshape(-1, x.shape[1])).reshape(*every.shape[:2], -1)
     row = np.arange(len(x))
     of_label = p[row, :, label]
-    own = of_label[row, world.domain.own_value(x)]
+    own = of_label[row, context.domain.own_value(x)]
     total: Rows = np.abs(of_label - own[:, None]).sum(axis=1)
     return total

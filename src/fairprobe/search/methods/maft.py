@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from fairprobe.arrays import Rows
-from fairprobe.search.chances import chances, draw, up_to
-from fairprobe.search.methods.base import FROM_SEEDS, Miss, TwoPhase, Walkers, World
+from fairprobe.search.methods.base import FROM_SEEDS, Miss, SearchContext, TwoPhase, Walkers
+from fairprobe.search.moves import chances, draw, up_to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,30 +52,32 @@ class MAFT(TwoPhase):
     def on_miss(self) -> Miss:
         return "back to start"
 
-    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        return world.moves.agree(walkers.x, *_slopes(world, walkers.x, walkers.x_other), rng=rng)
+    def global_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
+        return context.moves.agree(
+            walkers.x, *_slopes(context, walkers.x, walkers.x_other), rng=rng
+        )
 
-    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+    def local_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
         memory = walkers.memory.setdefault(
-            "up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32)
+            "up to", np.ones((len(walkers), len(context.moves.columns)), dtype=np.float32)
         )
         stale = walkers.moved  # the slopes of a row that stayed are known
         if stale.any():
             x, x_other = walkers.x[stale], walkers.x_other[stale]
-            memory[stale] = up_to(chances(world.moves.effect(x, *_slopes(world, x, x_other))))
-        return world.moves.nudge(walkers.x, draw(world.moves.columns, memory, rng), rng=rng)
+            memory[stale] = up_to(chances(context.moves.effect(x, *_slopes(context, x, x_other))))
+        return context.moves.nudge(walkers.x, draw(context.moves.columns, memory, rng), rng=rng)
 
 
-def _slopes(world: World, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
+def _slopes(context: SearchContext, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
     """How minus the probability of each row's own class changes with each attribute: up is towards
     the boundary.
     """
     both = np.concatenate([x, x_other])
-    label = world.model.labels(both)
+    label = context.model.labels(both)
 
     def doubt(rows: Rows) -> Rows:  # each row once for every column that moves
-        p = world.model.probabilities(rows.reshape(-1, rows.shape[-1]))
+        p = context.model.probabilities(rows.reshape(-1, rows.shape[-1]))
         return -np.take_along_axis(p, np.repeat(label, rows.shape[1])[:, None], axis=1)[:, 0]
 
-    slopes = world.moves.slopes(both, doubt)
+    slopes = context.moves.slopes(both, doubt)
     return slopes[: len(x)], slopes[len(x) :]

@@ -41,22 +41,23 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from numpy.random import Generator
 from torch import Tensor
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import TorchModel
-from fairprobe.search.chances import chances, draw, softmax_chances, up_to
 from fairprobe.search.gradients import judged_gradients, pair_gradients, with_momentum
 from fairprobe.search.methods.base import (
     FROM_SEEDS,
     Miss,
+    SearchContext,
     TwoPhase,
     Walkers,
-    World,
     check_variant,
 )
+from fairprobe.search.moves import chances, draw, softmax_chances, up_to
 
 Variant = Literal["revert", "walk", "paper"]
 ON_MISS: dict[Variant, Miss] = {"revert": "back to last", "walk": "walk", "paper": "go on"}
@@ -142,28 +143,28 @@ class NeuronFair(TwoPhase):
     def on_miss(self) -> Miss:
         return ON_MISS[self.variant]
 
-    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+    def global_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
         self._draw_watched(walkers, self.global_redraw, rng)
-        return world.moves.ascend(
-            walkers.x, self._momentum(world, walkers, self.global_momentum), rng=rng
+        return context.moves.ascend(
+            walkers.x, self._momentum(context, walkers, self.global_momentum), rng=rng
         )
 
-    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
+    def local_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
         redrawn = self._draw_watched(walkers, self.local_redraw, rng)
         if self.variant == "paper":
-            direction = self._momentum(world, walkers, self.local_momentum)
-            chance = softmax_chances(world.moves.steepness(walkers.x, direction))
+            direction = self._momentum(context, walkers, self.local_momentum)
+            chance = softmax_chances(context.moves.steepness(walkers.x, direction))
             mask = np.zeros(walkers.x.shape, dtype=bool)
-            mask[:, world.moves.columns] = rng.random(chance.shape, dtype=np.float32) < chance
-            return world.moves.ascend(walkers.x, direction, rng=rng, mask=mask)
+            mask[:, context.moves.columns] = rng.random(chance.shape, dtype=np.float32) < chance
+            return context.moves.ascend(walkers.x, direction, rng=rng, mask=mask)
         self._refresh_chances(
-            world, walkers, np.ones(len(walkers), dtype=bool) if redrawn else walkers.moved
+            context, walkers, np.ones(len(walkers), dtype=bool) if redrawn else walkers.moved
         )
-        return world.moves.nudge(
-            walkers.x, draw(world.moves.columns, walkers.memory["up to"], rng), rng=rng
+        return context.moves.nudge(
+            walkers.x, draw(context.moves.columns, walkers.memory["up to"], rng), rng=rng
         )
 
-    def _draw_watched(self, walkers: Walkers, every: int, rng: np.random.Generator) -> bool:
+    def _draw_watched(self, walkers: Walkers, every: int, rng: Generator) -> bool:
         """`p OR r` for each walker: the biased neurons, and a few random ones that change every so
         many steps.
         """
@@ -174,26 +175,26 @@ class NeuronFair(TwoPhase):
         )
         return True
 
-    def _momentum(self, world: World, walkers: Walkers, decay: float) -> Rows:
+    def _momentum(self, context: SearchContext, walkers: Walkers, decay: float) -> Rows:
         """`g + g'` with the memory of earlier steps."""
-        g, g_other = self._gradients(world, walkers, None)
+        g, g_other = self._gradients(context, walkers, None)
         return with_momentum(walkers.memory, "momentum", g + g_other, decay)
 
-    def _refresh_chances(self, world: World, walkers: Walkers, stale: Mask) -> None:
+    def _refresh_chances(self, context: SearchContext, walkers: Walkers, stale: Mask) -> None:
         memory = walkers.memory.setdefault(
-            "up to", np.ones((len(walkers), len(world.moves.columns)), dtype=np.float32)
+            "up to", np.ones((len(walkers), len(context.moves.columns)), dtype=np.float32)
         )
         rows = np.flatnonzero(stale)
         if len(rows):
-            gradients = self._gradients(world, walkers, rows, known=stale is walkers.moved)
-            effect = world.moves.effect(walkers.x.take(rows, axis=0), *gradients)
+            gradients = self._gradients(context, walkers, rows, known=stale is walkers.moved)
+            effect = context.moves.effect(walkers.x.take(rows, axis=0), *gradients)
             memory[rows] = up_to(chances(effect))
 
     def _gradients(
-        self, world: World, walkers: Walkers, rows: Ints | None, *, known: bool = False
+        self, context: SearchContext, walkers: Walkers, rows: Ints | None, *, known: bool = False
     ) -> tuple[Rows, Rows]:
         """At all walkers or some; `known`: these have moved to where the judge has just been."""
-        model, watched = world.model, walkers.memory["watched"]
+        model, watched = context.model, walkers.memory["watched"]
         assert isinstance(model, TorchModel)
         if rows is not None:
             watched = watched.take(rows, axis=0)
@@ -207,7 +208,7 @@ class NeuronFair(TwoPhase):
         return pair_gradients(model, objective, x, x_other, layer=layer)
 
 
-def watched_neurons(layer: LayerBias, count: int, share: float, rng: np.random.Generator) -> Rows:
+def watched_neurons(layer: LayerBias, count: int, share: float, rng: Generator) -> Rows:
     """(count, neurons) `p OR r`: the biased neurons, and for each walker a few random ones."""
     watched = np.zeros((count, layer.neurons), dtype=np.float32)
     some = int(layer.neurons * share)

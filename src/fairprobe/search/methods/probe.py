@@ -48,7 +48,7 @@ from fairprobe.judgement import Verdict
 from fairprobe.models.scores import ScoreModel
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
-from fairprobe.search.methods.base import Explorer, Proposal, World
+from fairprobe.search.methods.base import Explorer, Proposal, SearchContext
 
 WAYS = ((1, False), (1, True), (2, False), (2, True))  # how many attributes change; to any value?
 DRAW = len(WAYS)  # the last way: draw somebody anew
@@ -106,18 +106,20 @@ class Probe(Explorer):
         return max(1, self.crowd // max(1, self.local_iterations))
 
     def propose(
-        self, world: World, seeds: Rows, rng: np.random.Generator
+        self, context: SearchContext, seeds: Rows, rng: np.random.Generator
     ) -> Generator[Proposal, Verdict, None]:
-        budget = world.budget
+        budget = context.budget
         has_limit = (budget.rows, budget.seconds, budget.cpu_seconds) != (None, None, None)
         planned = len(seeds) * max(self.local_iterations, 1)
         total = inf if has_limit else planned
-        largest = max(SMALLEST, min(LARGEST, PAIRED // world.domain.value_count))
+        largest = max(SMALLEST, min(LARGEST, PAIRED // context.domain.value_count))
         most = int(np.clip((budget.rows or planned) // ROUNDS, SMALLEST, largest))
         people: _Possible | _Plausible = (
-            _Possible(world, seeds) if world.people is None else _Plausible(world, world.people)
+            _Possible(context, seeds)
+            if context.people is None
+            else _Plausible(context, context.people)
         )
-        crowd, ways = _Crowd(world, FIRST), _Ways(len(world.moves.columns))
+        crowd, ways = _Crowd(context, FIRST), _Ways(len(context.moves.columns))
         judged = due = 0  # due: people to be drawn
         while judged < total:
             size = crowd.size = min(most, max(FIRST, judged // GROWTH))
@@ -168,12 +170,12 @@ def size_of_change(verdict: Verdict) -> Rows:
 class _Crowd:
     """The people from whom others are made: new ones who are findings, or nearest to it."""
 
-    def __init__(self, world: World, size: int) -> None:
-        self._domain, self.size = world.domain, size
-        self._near = size_of_change if isinstance(world.model, ScoreModel) else nearness
+    def __init__(self, context: SearchContext, size: int) -> None:
+        self._domain, self.size = context.domain, size
+        self._near = size_of_change if isinstance(context.model, ScoreModel) else nearness
         self._known, self._remembered = np.zeros(SLOTS, dtype=bool), 0
-        self._cells = None if world.people is not None else _Cells(world.domain)
-        self.x: Rows = np.empty((0, len(world.domain)), dtype=np.float32)
+        self._cells = None if context.people is not None else _Cells(context.domain)
+        self.x: Rows = np.empty((0, len(context.domain)), dtype=np.float32)
         self.origin: Ints = np.empty(0, dtype=np.int64)
         self._worth: Rows = np.empty(0, dtype=np.float32)
 
@@ -356,8 +358,8 @@ def _lots(chance: Floats) -> Ints:
 class _Possible:
     """Draws people from the whole domain, the seeds first, and changes any attribute."""
 
-    def __init__(self, world: World, seeds: Rows) -> None:
-        self._world, self._seeds, self._drawn = world, seeds, 0
+    def __init__(self, context: SearchContext, seeds: Rows) -> None:
+        self._world, self._seeds, self._drawn = context, seeds, 0
 
     def most_changes(self, ways: _Ways) -> int:
         """How many people of a round may be changed ones."""
@@ -382,8 +384,8 @@ class _Possible:
 class _Plausible:
     """Makes people from records by linked crossover; `origin` is the parent's number."""
 
-    def __init__(self, world: World, people: PlausiblePeople) -> None:
-        self._world, self._people = world, people
+    def __init__(self, context: SearchContext, people: PlausiblePeople) -> None:
+        self._world, self._people = context, people
 
     def most_changes(self, ways: _Ways) -> int:
         """So many that the limit holds even if all of them are findings."""
@@ -406,11 +408,11 @@ class _Plausible:
         return moved, (moved != x).any(axis=1) & ~self._people.is_copy(moved)
 
 
-def _changed(world: World, x: Rows, change: _Change, rng: np.random.Generator) -> Rows:
-    columns = np.tile(world.moves.columns, 2)  # for near and far changes
+def _changed(context: SearchContext, x: Rows, change: _Change, rng: np.random.Generator) -> Rows:
+    columns = np.tile(context.moves.columns, 2)  # for near and far changes
     far = FAR.take(change.way)
-    new = world.moves.leap(x, columns.take(change.first), far, rng=rng)
+    new = context.moves.leap(x, columns.take(change.first), far, rng=rng)
     twice = np.flatnonzero(COUNTS.take(change.way) > 1)
     attribute = columns.take(change.second.take(twice))
-    new[twice] = world.moves.leap(new.take(twice, axis=0), attribute, far.take(twice), rng=rng)
+    new[twice] = context.moves.leap(new.take(twice, axis=0), attribute, far.take(twice), rng=rng)
     return new

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
+from numpy.random import Generator
 
 from fairprobe.arrays import Rows
-from fairprobe.search.methods.base import FROM_SEEDS, Miss, TwoPhase, Walkers, World
+from fairprobe.search.methods.base import FROM_SEEDS, Miss, SearchContext, TwoPhase, Walkers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,10 @@ class RandomWalk(TwoPhase):
     def on_miss(self) -> Miss:
         return "back to last"
 
-    def global_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        return world.moves.wander(walkers.x, rng=rng)
+    def global_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
+        return context.moves.wander(walkers.x, rng=rng)
 
-    def local_step(self, world: World, walkers: Walkers, rng: np.random.Generator) -> Rows:
-        return world.moves.nudge(walkers.x, rng.choice(world.moves.columns, len(walkers)), rng=rng)
+    def local_step(self, context: SearchContext, walkers: Walkers, rng: Generator) -> Rows:
+        return context.moves.nudge(
+            walkers.x, rng.choice(context.moves.columns, len(walkers)), rng=rng
+        )

@@ -44,7 +44,7 @@ from fairprobe.errors import DataError, SettingError
 from fairprobe.interpret import NeuronBias
 from fairprobe.judgement import Verdict
 from fairprobe.schema.domain import Domain
-from fairprobe.search.methods.base import Explorer, Proposal, World
+from fairprobe.search.methods.base import Explorer, Proposal, SearchContext
 from fairprobe.search.paths import Predicate, Region, RegionSolver, draw_marginals, path_of
 
 SEED_RANK, LOCAL_RANK, GLOBAL_RANK = 5.0, 1.0, 10.0
@@ -137,9 +137,9 @@ class SymbGen(Explorer):
         return cls(x=x, **settings)
 
     def propose(
-        self, world: World, seeds: Rows, rng: np.random.Generator
+        self, context: SearchContext, seeds: Rows, rng: np.random.Generator
     ) -> Generator[Proposal, Verdict, None]:
-        domain = world.domain
+        domain = context.domain
         x = domain.clip(domain.check(self.x, what="rows of the training data"))
         queue, family = RankedQueue(self.queue), _Family(domain)
         yield from family.judged(
@@ -149,17 +149,17 @@ class SymbGen(Explorer):
             if not queue:
                 return
             child, is_discriminatory = queue.take()
-            path = self._explain(world, x, child.row, rng)
+            path = self._explain(context, x, child.row, rng)
             if is_discriminatory and (near := list(family.local(path, child))):
                 yield from family.judged("local", near, queue)
             # Proposed even when there is nobody: only then does the loop look at its clock.
             yield from family.judged("global", family.far(path, child, self.confidence), queue)
 
     def _explain(
-        self, world: World, x: Rows, row: Rows, rng: np.random.Generator
+        self, context: SearchContext, x: Rows, row: Rows, rng: np.random.Generator
     ) -> list[Predicate]:
         sample = draw_marginals(x, self.samples, rng=rng)
-        return path_of(row, sample, world.model.labels(sample), rng=rng)
+        return path_of(row, sample, context.model.labels(sample), rng=rng)
 
 
 class _Family:

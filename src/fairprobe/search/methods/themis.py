@@ -30,7 +30,7 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
 from fairprobe.judgement import Verdict
-from fairprobe.search.methods.base import Explorer, Proposal, World
+from fairprobe.search.methods.base import Explorer, Proposal, SearchContext
 from fairprobe.statistics.rates import Rate, confidence_at_look
 
 FIRST_LOOK = 1024  # draws
@@ -78,21 +78,21 @@ class Themis(Explorer):
             )
 
     def propose(
-        self, world: World, seeds: Rows, rng: np.random.Generator
+        self, context: SearchContext, seeds: Rows, rng: np.random.Generator
     ) -> Generator[Proposal, Verdict, None]:
         del seeds
-        tally = world.memory["tally"] = _Tally()
+        tally = context.memory["tally"] = _Tally()
         for look in count():
             tally.looks = look + 1
             while tally.draws < FIRST_LOOK << look:
-                x = world.draw(min(AT_ONCE, (FIRST_LOOK << look) - tally.draws), rng)
+                x = context.draw(min(AT_ONCE, (FIRST_LOOK << look) - tally.draws), rng)
                 verdict = yield Proposal(x, tally.draws + np.arange(len(x)), done=self._done(tally))
-                tally.add(world, x, verdict)
+                tally.add(context, x, verdict)
             if self._half_width(tally) <= self.error:
                 return
 
-    def scores(self, world: World) -> dict[str, float]:
-        tally: _Tally = world.memory.get("tally", _Tally())
+    def scores(self, context: SearchContext) -> dict[str, float]:
+        tally: _Tally = context.memory.get("tally", _Tally())
         causal = tally.causal(self.confidence)
         group, low, high = tally.group(self.confidence)
         return {
@@ -124,13 +124,13 @@ class _Tally:
         self.looks = 1
         self.labels = np.zeros((0, 0), dtype=np.int64)  # (sensitive values, classes)
 
-    def add(self, world: World, x: Rows, verdict: Verdict) -> None:
+    def add(self, context: SearchContext, x: Rows, verdict: Verdict) -> None:
         self.draws += len(x)
         self.hits += int(verdict.is_discriminatory.sum())
         classes = max(int(verdict.label.max()) + 1, self.labels.shape[1])
-        values = world.domain.value_count
+        values = context.domain.value_count
         counted = np.bincount(
-            world.domain.own_value(x) * classes + verdict.label, minlength=values * classes
+            context.domain.own_value(x) * classes + verdict.label, minlength=values * classes
         ).reshape(values, classes)
         counted[:, : self.labels.shape[1]] += self.labels if len(self.labels) else 0
         self.labels = counted

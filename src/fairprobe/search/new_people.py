@@ -13,7 +13,7 @@ SLACK = 2.0  # times its fair share that a part of the distances may hold
 START = 50  # people of each part that are taken in any case
 
 
-class Newcomers:
+class NewPeople:
     """Accepts findings one batch after the other.
 
     A search brings up the people nearest to the records most often, and in the end only those far

@@ -1,26 +1,33 @@
-"""Chunks of a search in other processes or on a cluster, with the same findings as in this one.
-This process searches, too, while it waits for others on the same machine.
+"""Search chunk after chunk: in this process, in others, on a cluster, or taken from an earlier run,
+always with the same findings. This process searches too while it waits for others on the same
+machine.
 """
 
 from __future__ import annotations
 
 import pickle
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.search.chunks import Chunk, ChunkResult
+from fairprobe.search.chunks import Checkpoint, Chunk, ChunkResult
+from fairprobe.search.merge import BudgetExceeded
 from fairprobe.workers.base import Workers
 from fairprobe.workers.cluster import ClusterWorkers
 from fairprobe.workers.local import LocalWorkers
+
+if TYPE_CHECKING:
+    from fairprobe.search.loop import Run, Setup
+
 
 TICK = 0.2  # seconds between two reports of progress while nothing happens
 PULSE = 0.02  # seconds between two looks at the others, while this process searches
@@ -43,7 +50,7 @@ def staff(workers: int, cluster: str | None) -> AbstractContextManager[Workers]:
     return LocalWorkers(workers - 1) if cluster is None else ClusterWorkers(cluster)
 
 
-class Elsewhere:
+class RemoteChunks:
     """Chunks that are searched elsewhere, the first ones first. `work(seeds, chunk, seconds,
     folder, setup)` searches one; `setup` is what all of them need, `folder` one that they share.
     `here(seeds, chunk, seconds, look)`, if given, searches one in this process and calls `look`
@@ -185,3 +192,108 @@ def unpacked(setup: bytes) -> Any:
 
 def _line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), "no reason given").rstrip(".")
+
+
+# -- all chunks of a search ------------------------------------------------------------------------
+
+
+class SearchRun:
+    """A whole search. Its chunks are searched here or elsewhere, or were searched earlier; they are
+    merged in their order. `work` searches one of them in another process. `hands` are the workers,
+    when they have searched all and are free.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        run: Run,
+        seeds: Rows,
+        chunks: list[Chunk],
+        kept: Checkpoint | None,
+        work: Callable[..., ChunkResult | str],
+    ) -> None:
+        self.setup, self.run, self.merge = setup, run, run.merge
+        self.seeds, self.chunks = seeds, chunks
+        self.kept = kept if len(chunks) > 1 else None
+        self.work = work
+        self.hands: Workers | None = None
+        self._staff = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._staff.__exit__(*error)
+
+    def search(self, workers: int, cluster: str | None) -> str:
+        """Search from all seeds; return what ended the search."""
+        kept = set() if self.kept is None else self.kept.numbers()
+        missing = [each for each in enumerate(self.chunks) if each[0] not in kept]
+        try:
+            if len(missing) > 1 and (workers > 1 or cluster is not None):
+                hands = self._staff.enter_context(staff(workers, cluster))
+                setup = replace(self.setup, model=self.setup.model.without_original())
+                folder = self.merge.ledger.folder if cluster is None else None
+                here = partial(self.setup.search_chunk, folder=folder) if folder else None
+                stopped = self._in_order(
+                    RemoteChunks(hands, self.work, setup, self.seeds, missing, folder, here)
+                )
+                self.hands = hands if folder is not None and stopped == "complete" else None
+                return stopped
+            return self._in_order(None)
+        except (BudgetExceeded, KeyboardInterrupt) as end:
+            self._staff.__exit__(*sys.exc_info())  # at once, whatever they do
+            return str(end) if isinstance(end, BudgetExceeded) else "interrupted"
+
+    def _in_order(self, elsewhere: RemoteChunks | None) -> str:
+        stopped = "complete"
+        for number, chunk in enumerate(self.chunks):
+            result = self._earlier(number)
+            if result is None and (elsewhere is None or number not in elsewhere):
+                self._here(number, chunk)
+                continue
+            if result is None and elsewhere is not None:
+                result = self._elsewhere(elsewhere, number, chunk)
+            if result is None:
+                return "seconds"
+            self.merge.replay(result.batches())
+            if result.failure is not None:
+                raise result.failure
+            stopped = result.stopped or stopped
+        return stopped
+
+    def _earlier(self, number: int) -> ChunkResult | None:
+        if self.kept is None:
+            return None
+        result = self.kept.read(number, self.merge.ledger.dtypes)
+        self.merge.earlier = max(self.merge.earlier, self.kept.seconds)
+        return result
+
+    def _here(self, number: int, chunk: Chunk) -> None:
+        seeds = self.seeds[chunk.start : chunk.stop]
+        if self.kept is None:
+            self.run.search(seeds, chunk)
+            return
+        batches = self.merge.keep()
+        self.run.search(seeds, chunk)
+        self.merge.kept = None
+        self._finished(number, self.setup.result(self.merge.ledger, batches))
+
+    def _elsewhere(self, elsewhere: RemoteChunks, number: int, chunk: Chunk) -> ChunkResult | None:
+        phase = "global and local" if self.setup.method.has_phases else "global"
+        limit = self.setup.budget.seconds
+        try:
+            return elsewhere.get(
+                number,
+                seconds_left=lambda: None if limit is None else limit - self.merge.wall,
+                finished=self._finished,
+                tick=lambda: self.run.report_share(phase, chunk, 0.0),
+            )
+        except KeyboardInterrupt:
+            for result in elsewhere.rest(self._finished):
+                self.merge.replay(result.batches())
+            raise
+
+    def _finished(self, number: int, result: ChunkResult) -> None:
+        if self.kept is not None and not result.stopped and result.failure is None:
+            self.kept.write(number, result, self.merge.wall, self.merge.ledger.dtypes)

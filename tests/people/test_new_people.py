@@ -8,7 +8,7 @@ import pytest
 from fairprobe.arrays import Floats, Rows
 from fairprobe.people import PlausiblePeople
 from fairprobe.people.neighbors import Neighbors
-from fairprobe.search.newcomers import SLACK, START, Newcomers
+from fairprobe.search.new_people import SLACK, START, NewPeople
 from tests.people.population import AGE, WORK
 
 
@@ -21,7 +21,7 @@ def candidates(people: PlausiblePeople) -> Rows:
 
 
 def test_nobody_is_known_at_the_start(people: PlausiblePeople) -> None:
-    newcomers = Newcomers(people)
+    newcomers = NewPeople(people)
     assert newcomers.accepted.shape == newcomers.refused.shape == (0,)
     assert newcomers.counts.tolist() == [0] * 10
 
@@ -30,14 +30,14 @@ def test_near_copies_are_never_accepted(people: PlausiblePeople, candidates: Row
     far = people.neighbors.measure(candidates)
     near = far < people.nearest_allowed
     assert near.sum() > 20
-    newcomers = Newcomers(people)
+    newcomers = NewPeople(people)
     for _ in range(3):
         assert not (newcomers.accept(candidates) & near).any()
     assert not newcomers.accept(candidates[near]).any()
 
 
 def test_nobody_is_accepted_twice_with_no_gender(people: PlausiblePeople, candidates: Rows) -> None:
-    newcomers = Newcomers(people)
+    newcomers = NewPeople(people)
     twice = np.concatenate([candidates[:2000], candidates[:2000]])
     first = newcomers.accept(twice)
     assert first[:2000].sum() > 500
@@ -51,7 +51,7 @@ def test_nobody_is_accepted_twice_with_no_gender(people: PlausiblePeople, candid
 def test_no_part_of_the_distances_holds_more_than_its_share(
     size: int, people: PlausiblePeople, candidates: Rows
 ) -> None:
-    newcomers = Newcomers(people)
+    newcomers = NewPeople(people)
     # Half of them from the nearest tenth, as a search brings them.
     part = people.part(people.neighbors.measure(candidates))
     order = np.concatenate([np.flatnonzero(part == 0), np.flatnonzero(part != 0)[:3000]])
@@ -70,7 +70,7 @@ def test_no_part_of_the_distances_holds_more_than_its_share(
 def test_who_had_no_room_may_come_again(people: PlausiblePeople, candidates: Rows) -> None:
     part = people.part(people.neighbors.measure(candidates))
     near, rest = candidates[part == 0], candidates[part != 0]
-    newcomers = Newcomers(people)
+    newcomers = NewPeople(people)
     assert newcomers.accept(near).sum() <= START
     newcomers.accept(rest)
     assert newcomers.accept(near).sum() > START
@@ -79,7 +79,7 @@ def test_who_had_no_room_may_come_again(people: PlausiblePeople, candidates: Row
 def test_each_person_is_measured_once(
     people: PlausiblePeople, candidates: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    newcomers, measured, real = Newcomers(people), list[int](), Neighbors.measure
+    newcomers, measured, real = NewPeople(people), list[int](), Neighbors.measure
 
     def counting(self: Neighbors, x: Rows) -> Floats:
         measured.append(len(x))
@@ -93,7 +93,7 @@ def test_each_person_is_measured_once(
 
 
 def test_an_empty_batch_changes_nothing(people: PlausiblePeople, candidates: Rows) -> None:
-    newcomers = Newcomers(people)
+    newcomers = NewPeople(people)
     assert newcomers.accept(candidates[:0]).shape == (0,)
     assert newcomers.counts.sum() == 0
 
@@ -101,8 +101,8 @@ def test_an_empty_batch_changes_nothing(people: PlausiblePeople, candidates: Row
 def test_records_are_near_copies(people: PlausiblePeople) -> None:
     records = people.neighbors.records
     records = records[~people.domain.outside(records).rows][:200]
-    assert not Newcomers(people).accept(records).any()
+    assert not NewPeople(people).accept(records).any()
     moved = records.copy()
     moved[:, AGE] = np.clip(moved[:, AGE] + 20, 18, 80)
     moved[:, WORK] = 0
-    assert Newcomers(people).accept(moved).sum() >= START  # the control
+    assert NewPeople(people).accept(moved).sum() >= START  # the control
