@@ -42,7 +42,7 @@ SCORED = {"probability": "answer", "probability_other": "answer_other", "gap": "
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """How findings were generated. `tried`: different instances; `judged`: with repetitions;
+    """Origin of findings. `tried`: different instances; `judged`: with repetitions;
     `stopped`: what ended the search, "complete", "seconds", "cpu_seconds", "rows", "wanted",
     "interrupted" or "failed"; `scores`: what the method measured itself; `scored`: the answers are
     numbers, not classes. `clusters` and `seeds_by` are how the budget chooses seeds.
@@ -66,7 +66,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class Findings:
-    """The pairs, in memory (`table`) or on disk (`path`)."""
+    """Pairs, in memory (`table`) or on disk (`path`)."""
 
     domain: Domain
     generation: Generation
@@ -115,7 +115,7 @@ class Findings:
         return self.rows(self._whole(), other=True)
 
     def rows(self, pairs: pa.Table | pa.RecordBatch, *, other: bool = False) -> Rows:
-        """The instances of some pairs, or their counterparts."""
+        """Return the instances of some pairs, or their counterparts."""
         names = [
             f"{name}_other" if other and name in self.domain.changing else name
             for name in self.domain.names
@@ -135,7 +135,7 @@ class Findings:
         )
 
     def column(self, name: str) -> str:
-        """What a column of `PROVENANCE` is called in these findings."""
+        """Name a column of `PROVENANCE` as in these findings."""
         return SCORED.get(name, name) if self.generation.scored else name
 
     def some(self, n: int) -> Rows:
@@ -145,7 +145,7 @@ class Findings:
         return np.concatenate(parts) if parts else self.x
 
     def count(self, phase: str) -> int:
-        """How many were found in the phase "global" or "local"."""
+        """Count the findings of the phase "global" or "local"."""
         code = PHASES.index(phase)
         return sum(int((_phase_codes(batch) == code).sum()) for batch in self.batches())
 

@@ -1,4 +1,4 @@
-"""The one definition of *discriminatory*.
+"""Definition (the only one) of *discriminatory*.
 
 A row is an individual discriminatory instance (IDI) when some counterpart is given another label. A
 counterpart has other sensitive values and is otherwise equal, except for what the schema couples to
@@ -61,7 +61,9 @@ ROWS_AT_ONCE = 65536
 
 @dataclass(frozen=True)
 class Seen:
-    """What a network computed for a verdict, and where each row and its `x_other` stand in it."""
+    """Computations of a network for a verdict, and where each row and its `x_other` are
+    among them.
+    """
 
     passed: Passed
     own: Ints
@@ -70,7 +72,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge found for each row: `probability` is the model's for its `label`,
+    """Verdicts on rows: `probability` is the model's for its `label`,
     `probability_other` for `label_other`.
 
     `is_tie`: the row's own label is a tie. With three or more sensitive values it can be
@@ -106,7 +108,7 @@ class Verdict:
 
     @staticmethod
     def of_all(parts: Sequence[Verdict]) -> Verdict:
-        """The verdicts of several batches as one."""
+        """Return the verdicts of several batches as one."""
         if len(parts) == 1:
             return parts[0]
         columns: dict[str, Any] = {
@@ -266,7 +268,7 @@ def _every(domain: Domain, x: Rows) -> Rows:
 
 
 class _Odds:
-    """What a network of two classes says of rows, from its log-odds."""
+    """Answers of a network of two classes, from its log-odds."""
 
     def __init__(self, odds: Rows, passed: Passed | None) -> None:
         self._odds, self.passed = odds, passed
@@ -296,9 +298,7 @@ class _Odds:
 
 
 class _Classes:
-    """What any model says of rows, from its probabilities, logits (where known) and decision
-    rule.
-    """
+    """Answers of any model, from its probabilities, logits (where known) and decision rule."""
 
     passed = None
 
@@ -323,7 +323,7 @@ class _Classes:
         return mine, self._p[other, label_other], np.abs(self._p[other, label] - mine)
 
     def margin(self, rows: Ints, label: Ints) -> Rows:
-        """How far each row's answer is from the decision boundary (`margins`)."""
+        """Return the distance of each row's answer from the decision boundary (`margins`)."""
         rule, x, p = self._model.decision, self._x[rows], self._p[rows]
         logits = None if self._logits is None else self._logits[rows]
         if rule is not None and rule.costs is not None:
@@ -341,7 +341,7 @@ class _Classes:
 
 
 def _ask(model: Model, x: Rows) -> _Odds | _Classes:
-    """What the model says of rows, by the shortest way."""
+    """Query the model about rows, by the shortest way."""
     odds = model.log_odds(x) if model.decision is None else None
     if odds is None or not np.isfinite(odds[0].sum()):
         return _Classes(model, x)
@@ -372,15 +372,15 @@ def _highest(model: ScoreModel, every: Rows, v: int) -> Ints:
 
 
 def two_labels(labels: Ints, evidence: Mask) -> Mask:
-    """Which rows have two different labels among the values that are evidence."""
+    """Return True for each row with two different labels among the values that are evidence."""
     least = np.where(evidence, labels, np.iinfo(labels.dtype).max).min(axis=1)
     most = np.where(evidence, labels, -1).max(axis=1)
     return np.asarray((most >= 0) & (least < most))
 
 
 def labels_and_lead(scores: Rows) -> tuple[Ints, Rows]:
-    """The class of each row with the highest score and its lead over the runner-up. The scores are
-    the probabilities, unless a decision rule says otherwise (`Model.scores`).
+    """Return the class of each row with the highest score and its lead over the runner-up. The
+    scores are the probabilities, unless a decision rule says otherwise (`Model.scores`).
     """
     if scores.shape[1] == 2:
         difference = scores[:, 1] - scores[:, 0]

@@ -22,7 +22,7 @@ TRAINING, VALIDATION = 7, 1  # tenths of the rows; the rest is the test part
 
 @dataclass(frozen=True)
 class Card:
-    """What people should know about a data set before they use it."""
+    """Facts that people should know about a data set before they use it."""
 
     title: str
     about: str
@@ -41,7 +41,7 @@ class Split:
 
 
 class Outline(Protocol):
-    """What a network and a decision rule need to know of data. There may be no rows."""
+    """Description of data for a network and a decision rule. There may be no rows."""
 
     @property
     def name(self) -> str: ...
@@ -107,14 +107,14 @@ class Dataset:
         return (self.coding or Coding.of_domain(self.domain)).words(rows)
 
     def declared(self) -> Declared:
-        """What a domain file declares of these data."""
+        """Return what a domain file declares of these data."""
         coding = self.coding or Coding.of_domain(self.domain)
         favourable = None if self.favourable is None else self.classes[self.favourable]
         return Declared(replace(coding, domain=self.domain), self.label, favourable)
 
     def with_sensitive(self, sensitive: str | tuple[str, ...] | list[str]) -> Dataset:
-        """The same data with these attributes as the sensitive ones. At least two of their values
-        must occur.
+        """Return the same data with these attributes as the sensitive ones. At least two of their
+        values must occur.
         """
         domain = self.domain.with_sensitive(sensitive)
         for name in domain.sensitive:
@@ -134,12 +134,12 @@ class Dataset:
         return tuple(each.coupling for each in found if not each.is_impossible)
 
     def with_counterparts(self, kind: CounterpartKind) -> Dataset:
-        """The same data as it is ("twins"), or with bare counterparts."""
+        """Return the same data as it is ("twins"), or with bare counterparts."""
         check_counterparts(kind)
         return self.bare() if kind == "bare" else self
 
     def bare(self) -> Dataset:
-        """The same data with counterparts in which only the sensitive attributes change."""
+        """Return the same data with counterparts in which only the sensitive attributes change."""
         return replace(self, domain=self.domain.bare(), mines_twins=False)
 
     def split(self, seed: int = 0) -> Split:

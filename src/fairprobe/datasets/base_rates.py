@@ -1,4 +1,6 @@
-"""How often each group has a label in the data itself, before any model: tables 1 and 2 of IIFR."""
+"""Measure how often each group has a label in the data itself, before any model: tables 1 and 2 of
+IIFR.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ class GroupRates:
 
 @dataclass(frozen=True)
 class BaseRates:
-    """The base rates of all groups; `left_out` people have a sensitive value outside the domain."""
+    """Base rates of all groups; `left_out` people have a sensitive value outside the domain."""
 
     attribute: str
     classes: tuple[str, ...]
@@ -34,7 +36,7 @@ class BaseRates:
 
 
 def base_rates(data: Dataset) -> BaseRates:
-    """The base rates of people in the data, by their sensitive value."""
+    """Return the base rates of people in the data, by their sensitive value."""
     if data.amounts is not None:
         raise SettingError(f"The label '{data.label}' is an amount: it has no base rates.")
     domain = data.domain

@@ -1,4 +1,4 @@
-"""The cache folder: `FAIRPROBE_CACHE`, or else `fairprobe` in the user's cache folder."""
+"""Cache folder: `FAIRPROBE_CACHE`, or else `fairprobe` in the user's cache folder."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 
 @dataclass(frozen=True)
 class Read:
-    """A table as read, which of its columns were categories already, its file with its digest, and
+    """Table as read, which of its columns were categories already, its file with its digest, and
     the word in the gaps of each column.
 
     `gap_words` has the columns in which all gaps are the same word, such as "?". Text files have
@@ -65,7 +65,7 @@ class Read:
 
 
 def read_table(source: Source, *, drop: Sequence[str] = ()) -> pd.DataFrame:
-    """The table without the columns to drop."""
+    """Return the table without the columns to drop."""
     return read(source, drop=drop).frame
 
 
@@ -76,8 +76,8 @@ def read(
     words: Collection[str] = (),
     unusable: dict[str, DataError] | None = None,
 ) -> Read:
-    """The table and its origin; columns named in `words` may mix words with numbers. Columns that
-    cannot be used are left out and added to `unusable`; without it, they are refused.
+    """Return the table and its origin; columns named in `words` may mix words with numbers. Columns
+    that cannot be used are left out and added to `unusable`; without it, they are refused.
     """
     found: dict[str, DataError] = {}
     table = _read(source, drop, words, found)
@@ -133,7 +133,7 @@ def _read(
 def _usable(
     names: Iterable[str], column: Callable[[str], pd.Series[Any]], unusable: dict[str, DataError]
 ) -> dict[str, pd.Series[Any]]:
-    """The columns; those that cannot be used are added to `unusable`."""
+    """Return the columns; those that cannot be used are added to `unusable`."""
     found = {}
     for name in names:
         try:
@@ -177,7 +177,7 @@ def _read_file(
 
 
 def kept(names: Sequence[str], drop: Sequence[str], *, what: str) -> list[str]:
-    """The columns to keep; each name must occur once, and those to drop must exist."""
+    """Return the columns to keep; each name must occur once, and those to drop must exist."""
     unnamed = [place for place, name in enumerate(names) if not name.strip()]
     if unnamed:
         raise DataError(
@@ -208,7 +208,9 @@ def _frame(
 
 
 def _gap_words(table: Any, frame: pd.DataFrame) -> dict[str, str]:
-    """The word in all gaps of each column, from the original table and the frame that was read."""
+    """Return the word in all gaps of each column, from the original table and the frame that was
+    read.
+    """
     found = {}
     for name in frame.columns:
         gaps = frame[name].isna().to_numpy()
@@ -291,8 +293,8 @@ def _series(
 
 
 def _words(name: str, column: Any, *, ordered: bool, text: bool, mixed: bool) -> pd.Series[Any]:
-    """A column of words as pandas categories, sorted unless they are `ordered`; as numbers if only
-    blanks made the numbers look like words.
+    """Return a column of words as pandas categories, sorted unless they are `ordered`; as numbers
+    if only blanks made the numbers look like words.
     """
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -369,7 +371,7 @@ def _read_frame(
 
 
 def _cleaned(column: pd.Series[Any], *, mixed: bool) -> pd.Series[Any]:
-    """The column with gaps in place of "?" and similar words; other values stay as they are,
+    """Return the column with gaps in place of "?" and similar words; other values stay as they are,
     because the user's model expects them.
     """
     name, kind = str(column.name), column.dtype

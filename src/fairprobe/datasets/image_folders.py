@@ -28,8 +28,8 @@ MOST_CLASSES = 1_000_000
 
 @dataclass(frozen=True)
 class ImageGroups:
-    """The images (N, channels, height, width) of each group with their paths below the folder,
-    messages about what was changed or left out, and how many have another size than most.
+    """Images (N, channels, height, width) of each group with their paths below the folder, messages
+    about what was changed or left out, and how many have another size than most.
     """
 
     images: dict[str, Bytes]
@@ -77,7 +77,7 @@ def read_groups(folder: Path | str, *, channels: Channels = 3, as_one: bool = Fa
 
 
 def by_criteria(path: Path | str, read: ImageGroups) -> dict[str, ImageGroups]:
-    """The images in the groups of each criterion.
+    """Return the images in the groups of each criterion.
 
     The file is a CSV with the column `file`, the image's path below the folder, and a column for
     each criterion that holds the image's group; an empty cell leaves it out.
@@ -108,7 +108,7 @@ def by_criteria(path: Path | str, read: ImageGroups) -> dict[str, ImageGroups]:
 
 
 def _criteria(path: Path | str) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """The cells of each file, and the names of the criteria."""
+    """Return the cells of each file, and the names of the criteria."""
     columns, rows = _table(path, "a column for each criterion")
     names = [name for name in columns if name != "file"]
     if "file" not in columns or not names:
@@ -120,7 +120,7 @@ def _criteria(path: Path | str) -> tuple[dict[str, dict[str, str]], list[str]]:
 
 
 def _table(path: Path | str, others: str) -> tuple[list[str], list[dict[str, str]]]:
-    """The columns and the cells of a CSV that has the column `file` and others."""
+    """Return the columns and the cells of a CSV that has the column `file` and others."""
     try:
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, restval="")
@@ -136,8 +136,8 @@ def _table(path: Path | str, others: str) -> tuple[list[str], list[dict[str, str
 
 
 def read_labels(path: Path | str, files: dict[str, list[str]]) -> tuple[dict[str, Ints], str]:
-    """The class of each image of each group, −1 where the file names none, and a message about
-    images without one.
+    """Return the class of each image of each group, −1 where the file names none, and a message
+    about images without one.
 
     The file is a CSV with the columns `file`, the image's path below the folder of the groups, and
     `label`, the number of its class from 0.

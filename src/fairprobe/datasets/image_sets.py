@@ -46,8 +46,8 @@ def open_images(
     labels: Path | str | None = None,
     seed: int = 0,
 ) -> ImageSet:
-    """The pictures of a folder or an `.npz`, and those in the class folders of `others`, which show
-    no face.
+    """Return the pictures of a folder or an `.npz`, and those in the class folders of `others`,
+    which show no face.
 
     With `size` every picture becomes a square of so many pixels. Without it, faces that do not have
     the faces' most common size are left out, and other pictures are resized to it. With `limit` at
@@ -133,7 +133,7 @@ def _read(
     of_class: int,
     wanted: tuple[int, ...] | None = None,
 ) -> ImageSet:
-    """The listed pictures, all of one class."""
+    """Return the listed pictures, all of one class."""
     if limit is not None and limit < len(listing.paths):
         listing = listing.take(np.sort(rng.choice(len(listing.paths), limit, replace=False)))
     if size is not None and 3 * size**2 * len(listing.paths) > MOST_BYTES:

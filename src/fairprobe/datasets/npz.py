@@ -179,7 +179,7 @@ def _pixels(arrays: Mapping[str, Array], path: Path, log: MessageLog) -> tuple[B
 
 
 def _jpegs(arrays: Mapping[str, Array], path: Path, log: MessageLog) -> tuple[Bytes, Mask]:
-    """The readable pictures of the most common size, and which those are."""
+    """Return the readable pictures of the most common size, and which those are."""
     content, offsets = arrays["jpeg"], arrays.get("offsets", np.empty(0))
     fits = content.dtype == np.uint8 and content.ndim == offsets.ndim == 1
     fits = fits and offsets.dtype.kind in "iu" and len(offsets) > 1
@@ -235,7 +235,7 @@ def _codes(array: Array, name: str, count: int, path: Path) -> Ints:
 def _attribute(
     name: str, arrays: Mapping[str, Array], count: int, path: Path
 ) -> ImageAttribute | str:
-    """The attribute, or the reason why an array is not one."""
+    """Return the attribute, or the reason why an array is not one."""
     array, names = arrays[name], _names(name, arrays, path)
     if array.shape != (count,):
         return f"has the shape {array.shape} beside {count:,} images"
@@ -261,7 +261,7 @@ def _attribute(
 
 
 def _names(name: str, arrays: Mapping[str, Array], path: Path) -> tuple[str, ...] | None:
-    """The names of an array's codes, if the file has them."""
+    """Return the names of an array's codes, if the file has them."""
     names = arrays.get(f"{name}_names")
     if names is None:
         return None

@@ -53,10 +53,10 @@ def open_table(
     name: str | None = None,
     target: TargetKind = "auto",
 ) -> Dataset:
-    """The table as a data set: `label` is the column to predict, as "classes" or as an "amount"
-    (`target`; "auto" guesses, and warns where it may be wrong); all other columns, except those to
-    `drop`, describe the person. Columns that look like ids are left out, unless they are to `keep`.
-    The column `weights` says how much each row counts in training, and describes nobody.
+    """Return the table as a data set: `label` is the column to predict, as "classes" or as an
+    "amount" (`target`; "auto" guesses, and warns where it may be wrong); all other columns, except
+    those to `drop`, describe the person. Columns that look like ids are left out, unless they are
+    to `keep`. The column `weights` says how much each row counts in training, and describes nobody.
     """
     groups, dropped = _listed(sensitive), _listed(drop)
     declared = None if domain is None else read_domain(domain)
@@ -158,8 +158,8 @@ def dataset_of(
     sensitive: Columns = (),
     name: str = "table",
 ) -> Dataset:
-    """A table and a label for each of its rows as a data set; the classes are the labels that
-    occur, sorted.
+    """Return a table and a label for each of its rows as a data set; the classes are the labels
+    that occur, sorted.
     """
     coding = Coding.of(table, sensitive=sensitive)
     column = pd.Series(np.asarray(labels))
@@ -191,7 +191,7 @@ def write_domain(what: Dataset | Coding | Declared, path: Path | str) -> None:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first names, and how many more."""
+    """Return the first names, and how many more."""
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
 
@@ -379,8 +379,8 @@ def _too_many_words(people: pd.DataFrame) -> dict[str, DataError]:
 def _as_declared(
     people: pd.DataFrame, sensitive: list[str], declared: Declared, table: Read
 ) -> tuple[Coding, list[str]]:
-    """The declared coding for these people: a categorical attribute with gaps gets a code for them
-    if it has none.
+    """Return the declared coding for these people: a categorical attribute with gaps gets a code
+    for them if it has none.
     """
     domain = declared.coding.domain
     for name in domain.names:

@@ -1,4 +1,4 @@
-"""The packaged data sets: Adult, Bank Marketing, COMPAS and German Credit.
+"""Packaged data sets: Adult, Bank Marketing, COMPAS and German Credit.
 
 A data set is `files/NAME.toml` (where it comes from, its coding, its attributes), the table
 `files/NAME.csv.gz` and a function that loads it, registered with `@ENTRY.loader`; everything else

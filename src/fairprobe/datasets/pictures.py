@@ -48,7 +48,7 @@ ORIENTATION, TURNED = 0x0112, range(2, 9)  # the EXIF tag of a camera's orientat
 
 
 class MessageLog:
-    """What happened to which pictures; names are shown relative to `root`."""
+    """Log of what happened to which pictures; names are shown relative to `root`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -59,7 +59,9 @@ class MessageLog:
         self._paths.setdefault(what, []).extend(paths)
 
     def messages(self, size: str = "") -> tuple[str, ...]:
-        """One sentence for each kind of problem; `size` is the common size of the pictures."""
+        """Write one sentence for each kind of problem; `size` is the common size of the
+        pictures.
+        """
         endings = {
             "missing": "is in the list but not in the folder and is left out",
             "unnamed": "has no age, gender and race in its name and is left out",
@@ -99,8 +101,8 @@ def read_picture(
     size: int | None = None,
     content: bytes | None = None,
 ) -> Bytes | None:
-    """The picture (channels, height, width), resized to a square of `size` pixels if given; None if
-    it cannot be used.
+    """Return the picture (channels, height, width), resized to a square of `size` pixels if given;
+    None if it cannot be used.
 
     `content` is that of a picture inside another file; `path` is then only its name.
     """
@@ -157,8 +159,8 @@ def _is_turned(image: PILImage) -> bool:
 
 
 def squared(image: PILImage, size: int | None) -> PILImage:
-    """The square in the middle at this size, so that a face keeps its proportions; the picture
-    itself if no size is given.
+    """Return the square in the middle at this size, so that a face keeps its proportions; the
+    picture itself if no size is given.
     """
     from PIL import Image, ImageOps
 
@@ -168,7 +170,7 @@ def squared(image: PILImage, size: int | None) -> PILImage:
 
 
 def commonest_shape(pictures: Iterable[Bytes]) -> tuple[int, ...]:
-    """The most frequent shape, the largest of several; an error if there is no picture."""
+    """Return the most frequent shape, the largest of several; an error if there is no picture."""
     shapes = Counter(picture.shape for picture in pictures)
     return max(shapes, key=lambda shape: (shapes[shape], shape))
 

@@ -37,7 +37,7 @@ UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True)
 class TextFile:
-    """A file that was scanned: UTF-8 without a zero byte, a header of `header_lines` lines with
+    """File that was scanned: UTF-8 without a zero byte, a header of `header_lines` lines with
     `names` between `separator`s.
     """
 
@@ -71,7 +71,7 @@ class TextFile:
         return cls(path, separator, names, reader.line_num, sha256, odd_quotes=quotes % 2 == 1)
 
     def arrow(self, columns: Sequence[str]) -> Any:
-        """The chosen columns as an Arrow table, words as dictionaries."""
+        """Return the chosen columns as an Arrow table, words as dictionaries."""
         reading = pa.csv.ReadOptions(column_names=self.names, skip_rows=self.header_lines)
         parsing = pa.csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
         converting = pa.csv.ConvertOptions(
@@ -137,8 +137,8 @@ class TextFile:
 
 
 def _separator(text: str) -> str:
-    """The separator with which the first lines have the same and greatest number of cells; if there
-    is none, the one with which the header has the most.
+    """Return the separator with which the first lines have the same and greatest number of cells;
+    if there is none, the one with which the header has the most.
     """
     best = (False, 0, ",")
     for separator in SEPARATORS:
@@ -154,7 +154,9 @@ def _separator(text: str) -> str:
 
 
 def _scan(path: Path) -> tuple[str, int, bytes]:
-    """The file's SHA-256, the number of quotation marks in its text, and the start of the text."""
+    """Return the file's SHA-256, the number of quotation marks in its text, and the start of the
+    text.
+    """
     with path.open("rb") as file:
         first = file.read(4)
         file.seek(0)
@@ -202,7 +204,7 @@ def _scan(path: Path) -> tuple[str, int, bytes]:
 
 @contextmanager
 def _stream(path: Path) -> Iterator[BinaryIO]:
-    """The file's bytes, unpacked if it is in gzip."""
+    """Return the file's bytes, unpacked if it is in gzip."""
     with path.open("rb") as file:
         packed = file.read(2) == GZIP
     with gzip.open(path) if packed else path.open("rb") as stream:

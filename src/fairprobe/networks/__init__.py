@@ -1,4 +1,4 @@
-"""The papers' networks, one training loop, and their files."""
+"""Papers' networks, one training loop, and their files."""
 
 from fairprobe.networks.amounts import (
     amount_network,

@@ -18,7 +18,7 @@ from fairprobe.schema.domain import Domain
 
 
 def amount_network(domain: Domain, hidden: Sequence[int], *, seed: int = 0) -> DenseNetwork:
-    """A new network with one output for rows of this domain."""
+    """Return a new network with one output for rows of this domain."""
     network = dense(domain, hidden, seed=seed, kaiming=True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -43,7 +43,7 @@ def answer_in_units(network: nn.Module, amounts: Floats, rows: Ints) -> None:
 
 
 def answer_in_deviations(network: nn.Module, amounts: Floats, rows: Ints) -> None:
-    """The reverse of `answer_in_units`: what the training loop needs."""
+    """Return the reverse of `answer_in_units`: what the training loop needs."""
     mean, deviation = _measures(amounts, rows)
     last = _last_layer(network)
     with torch.no_grad():
@@ -52,7 +52,7 @@ def answer_in_deviations(network: nn.Module, amounts: Floats, rows: Ints) -> Non
 
 
 class Deviations(nn.Module):
-    """A network that answers in units, read in standard deviations."""
+    """Network that answers in units, read in standard deviations."""
 
     def __init__(self, network: nn.Module, mean: float, deviation: float) -> None:
         super().__init__()
@@ -66,8 +66,8 @@ class Deviations(nn.Module):
 def to_learn(
     network: nn.Module, amounts: Floats, rows: Ints, z: Tensor, *, is_fresh: bool = False
 ) -> nn.Module:
-    """A network that answers in units, as the training loop needs it: itself with another last
-    layer where that is all it takes, which inputs `z` show, or behind a scale. A fresh network
+    """Return a network that answers in units, as the training loop needs it: itself with another
+    last layer where that is all it takes, which inputs `z` show, or behind a scale. A fresh network
     answers with small numbers, and is given the unit first.
     """
     if is_fresh:
@@ -90,7 +90,7 @@ def to_learn(
 
 
 def learned(module: nn.Module, amounts: Floats, rows: Ints) -> nn.Module:
-    """The network that `to_learn` prepared, answering in units again."""
+    """Return the network that `to_learn` prepared, answering in units again."""
     if isinstance(module, Deviations):
         return module.network
     answer_in_units(module, amounts, rows)

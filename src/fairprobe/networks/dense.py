@@ -1,4 +1,4 @@
-"""The fully connected networks of the NeuronFair paper: LFCN (five hidden layers) and HFCN (eight),
+"""Fully connected networks of the NeuronFair paper: LFCN (five hidden layers) and HFCN (eight),
 ReLU throughout.
 """
 
@@ -50,7 +50,7 @@ class DenseNetwork(nn.Sequential):
         self.inputs, self.hidden, self.classes = inputs, tuple(hidden), classes
 
     def with_merge(self, merge: Merge) -> DenseNetwork:
-        """The same network, weights included, behind a merge."""
+        """Return the same network, weights included, behind a merge."""
         new = DenseNetwork(self.scale, self.inputs, self.hidden, self.classes, merge=merge)
         new.load_state_dict(self.state_dict(), strict=False)
         return new.to(self.scale.factor.device)
@@ -72,8 +72,8 @@ def dense(
     scale: Scale | None = None,
     kaiming: bool = False,
 ) -> DenseNetwork:
-    """A new network for rows of this domain. The seed determines its weights and affects no other
-    random number.
+    """Return a new network for rows of this domain. The seed determines its weights and affects no
+    other random number.
 
     `scale` replaces the scaling by the domain's bounds. `kaiming` draws wider initial weights, with
     which deep narrow networks die less often.
@@ -104,10 +104,10 @@ def _by_bounds(domain: Domain, encoder: Encoder) -> Scale:
 
 
 def lfcn(domain: Domain, *, classes: int = 2, seed: int = 0) -> DenseNetwork:
-    """The lighter network, for Adult, German and Bank."""
+    """Return the lighter network, for Adult, German and Bank."""
     return dense(domain, LFCN, classes=classes, seed=seed)
 
 
 def hfcn(domain: Domain, *, classes: int = 2, seed: int = 0) -> DenseNetwork:
-    """The heavier network, for the wide data sets COMPAS and MEPS."""
+    """Return the heavier network, for the wide data sets COMPAS and MEPS."""
     return dense(domain, HFCN, classes=classes, seed=seed)

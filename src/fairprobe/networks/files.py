@@ -1,4 +1,4 @@
-"""A trained network on disk: weights as safetensors, the rest as JSON. Nothing is unpickled."""
+"""Trained network on disk: weights as safetensors, the rest as JSON. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
 
 
 class TrainedOn(msgspec.Struct, frozen=True):
-    """The data and the seed of a network that was trained here."""
+    """Data and the seed of a network that was trained here."""
 
     dataset: str
     seed: Annotated[int, msgspec.Meta(ge=-1, le=2**63 - 1)] = -1
 
 
 class Description(msgspec.Struct, frozen=True):
-    """What `model.json` says of the weights beside it."""
+    """Content of `model.json`, next to the weights."""
 
     network: str
     inputs: Size | None = None
@@ -126,9 +126,9 @@ def kept(
     train: Callable[[], TorchModel],
     rebuild: Callable[[dict[str, torch.Tensor]], TorchModel] | None = None,
 ) -> TorchModel:
-    """The network that an earlier run kept in the folder, or else a new one, which is kept there.
-    A network of another kind than fairprobe's own is kept as its weights, and `rebuild` makes it
-    from them again. Without a folder, and where it cannot be rebuilt, always a new one.
+    """Return the network that an earlier run kept in the folder, or else a new one, which is kept
+    there. A network of another kind than fairprobe's own is kept as its weights, and `rebuild`
+    makes it from them again. Without a folder, and where it cannot be rebuilt, always a new one.
     """
     if folder is not None and (folder / DESCRIPTION).exists():
         with suppress(FairprobeError):  # damaged: it is trained again
@@ -148,7 +148,7 @@ def _rebuilt(folder: Path, rebuild: Callable[[dict[str, torch.Tensor]], TorchMod
 
 
 def _merge(weights: dict[str, torch.Tensor], width: int) -> Merge | None:
-    """The merge of categories, if the network has one."""
+    """Return the merge of categories, if the network has one."""
     parts = {
         name.removeprefix("merge."): value
         for name, value in weights.items()

@@ -1,4 +1,4 @@
-"""One training loop: cross-entropy plus the penalties of a repair; the same seed gives the same
+"""Training loop: cross-entropy plus the penalties of a repair; the same seed gives the same
 weights. Where labels are amounts, the loss is the squared error, in standard deviations.
 
 Penalties get each batch after the forward pass (`Batch`) and return what is added to the loss. A
@@ -40,7 +40,7 @@ VALIDATED = 25_000  # rows by which it is decided when to stop
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """The settings of the loop.
+    """Settings of the loop.
 
     `patience` is the number of epochs without a better validation loss before it stops; with None
     it keeps the last epoch's weights. An epoch is every row once; of more than `EPOCH` rows it is
@@ -80,7 +80,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class Batch:
-    """One step as a penalty sees it: codes `x` (B, A), the network's inputs `z` (B, width), classes
+    """Step as a penalty sees it: codes `x` (B, A), the network's inputs `z` (B, width), classes
     `y` (B,), the network's `logits` (B, C), and the activations of its last hidden layer, `hidden`
     (B, H). `logits_of` runs the network on other rows of codes.
     """
@@ -94,8 +94,8 @@ class Batch:
 
 
 class Penalty(nn.Module, ABC):
-    """A term that is added to the loss. Its own weights, if it has any, are trained `speed` times
-    as fast as the network's. `needs_hidden`: whether it uses the last hidden layer.
+    """Term that is added to the loss. Its own weights, if it has any, are trained `speed` times as
+    fast as the network's. `needs_hidden`: whether it uses the last hidden layer.
     """
 
     speed = 1.0
@@ -108,7 +108,7 @@ class Penalty(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, batch: Batch) -> Tensor:
-        """The penalty of this batch, a number."""
+        """Return the penalty of this batch, a number."""
 
 
 def train(
@@ -186,8 +186,8 @@ def train(
 
 
 def _divided(more: Examples | None, seed: int) -> tuple[Examples | None, Examples | None]:
-    """The added examples for training, and an eighth of them for validation, as of the data itself:
-    otherwise the loop stops before it has learned them.
+    """Return the added examples for training, and an eighth of them for validation, as of the data
+    itself: otherwise the loop stops before it has learned them.
     """
     if more is None:
         return None, None
@@ -197,8 +197,8 @@ def _divided(more: Examples | None, seed: int) -> tuple[Examples | None, Example
 
 
 def is_constant(model: Model, x: Rows, *, is_amount: bool = False) -> bool:
-    """Whether the model gives all these rows the same class, or amount: a network that died in
-    training, or one that always predicts the most common class.
+    """Return True if the model gives all these rows the same class, or amount: a network that died
+    in training, or one that always predicts the most common class.
     """
     if is_amount and isinstance(model, TorchModel):
         return float(ScoreModel.of_network(model).amounts(x).std()) == 0
@@ -258,7 +258,9 @@ class _Teacher:
         self._hidden = given[0]
 
     def _logits(self, z: Tensor) -> Tensor:
-        """What goes into a final softmax or sigmoid, if there is one: it does not saturate."""
+        """Return the inputs of a final softmax or sigmoid, if there is one: they do not
+        saturate.
+        """
         if self._outputs != "probabilities":
             return as_logits(self.network(z), self._outputs)
         with BeforeProbabilities() as watch:
@@ -277,7 +279,7 @@ class _Teacher:
         return self._logits(self._encoder(x).to(self._dtype))
 
     def _error(self, logits: Tensor, part: _Part) -> Tensor:
-        """The mean over the rows, each counted as much as it and its class do: of the
+        """Return the mean over the rows, each counted as much as it and its class do: of the
         cross-entropy, or of the squared error where labels are amounts.
         """
         if part.y.is_floating_point():
@@ -328,8 +330,8 @@ def _learn(
 
 
 def batches(rows: Tensor, size: int) -> list[Tensor]:
-    """The rows in batches; a last batch of one row is joined to the one before, because a batch
-    norm cannot be trained on a single row.
+    """Return the rows in batches; a last batch of one row is joined to the one before, because a
+    batch norm cannot be trained on a single row.
     """
     batches = list(torch.split(rows, size))
     if size > 1 and len(batches) > 1 and len(batches[-1]) == 1:
@@ -340,7 +342,9 @@ def batches(rows: Tensor, size: int) -> list[Tensor]:
 def optimizer_of(
     network: nn.Module, penalties: Sequence[Penalty], how: Training
 ) -> torch.optim.Optimizer:
-    """The optimizer that `how` names, for the weights of the network and of the penalties."""
+    """Return the optimizer that `how` names, for the weights of the network and of the
+    penalties.
+    """
     groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
     groups += [
         {"params": own, "lr": how.learning_rate * penalty.speed}
@@ -383,8 +387,8 @@ def _check_fit(network: nn.Module, width: int, classes: int, outputs: Outputs) -
 
 @torch.no_grad()
 def _validation_loss(teacher: _Teacher, part: _Part, size: int) -> float:
-    """The mean loss of at most `VALIDATED` rows: of all at once, or with penalties in batches of
-    the training's size, because a penalty may compare rows within a batch.
+    """Return the mean loss of at most `VALIDATED` rows: of all at once, or with penalties in
+    batches of the training's size, because a penalty may compare rows within a batch.
     """
     teacher.network.eval()
     rows = torch.arange(min(len(part.y), VALIDATED), device=part.z.device)

@@ -1,5 +1,5 @@
-"""The two networks of the InsideBias paper, for images of any size: a VGG with eight convolutions
-and a ResNet with three blocks.
+"""Two networks of the InsideBias paper, for images of any size: a VGG with eight convolutions and a
+ResNet with three blocks.
 
 Serna et al., "InsideBias: Measuring Bias in Deep Networks and Application to Face Gender
 Biometrics", ICPR 2020. The paper gives the number of layers and of parameters (more than 660,000
@@ -70,8 +70,8 @@ class VGG(nn.Sequential):
 
 
 class Block(nn.Module):
-    """A chain of convolutions and a shortcut with its own convolution around it; the first may
-    halve the image.
+    """Chain of convolutions and a shortcut with its own convolution around it; the first may halve
+    the image.
     """
 
     def __init__(self, before: int, after: int, stride: int) -> None:
@@ -113,14 +113,14 @@ class ResNet(nn.Sequential):
 
 
 def vgg(shape: tuple[int, int, int], classes: int, *, seed: int = 0) -> VGG:
-    """A new Network 1 for images (channels, height, width). The seed determines its weights and
-    affects no other random number.
+    """Return a new Network 1 for images (channels, height, width). The seed determines its weights
+    and affects no other random number.
     """
     return _new(VGG, shape, classes, seed)
 
 
 def resnet(shape: tuple[int, int, int], classes: int, *, seed: int = 0) -> ResNet:
-    """A new Network 2, with weights determined by the seed."""
+    """Return a new Network 2, with weights determined by the seed."""
     return _new(ResNet, shape, classes, seed)
 
 
@@ -222,7 +222,7 @@ class Bottleneck(nn.Module):
 
 
 class ResNet50Trunk(Trunk):
-    """A stem, sixteen blocks in four stages, and the mean of each map."""
+    """Stem, sixteen blocks in four stages, and the mean of each map."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -251,7 +251,7 @@ TRUNKS: dict[str, Callable[[], Trunk]] = {"vgg16": VGG16Trunk, "resnet50": ResNe
 
 
 def trunk(name: str, *, weights: Path | None = None) -> Trunk:
-    """A trunk with weights of a safetensors file, or drawn by He's rule with torch's current
+    """Return a trunk with weights of a safetensors file, or drawn by He's rule with torch's current
     generator.
     """
     if name not in TRUNKS:

@@ -70,7 +70,7 @@ def train_on_images(
 
 
 def labels_of(network: nn.Module, images: Images) -> Ints:
-    """The class that the network predicts for each image."""
+    """Return the class that the network predicts for each image."""
     network.eval()
     with one_thread(), torch.inference_mode():
         parts = [

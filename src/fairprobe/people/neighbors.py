@@ -228,7 +228,7 @@ class Neighbors:
 
 
 def _ranks(values: Rows, counts: Ints, is_gap: Mask) -> Floats:
-    """The share of records with smaller numbers, half of those with the same included."""
+    """Return the share of records with smaller numbers, half of those with the same included."""
     known = ~is_gap if not is_gap.all() else is_gap
     rank = (np.cumsum(counts[known]) - counts[known] / 2) / counts[known].sum()
     return np.asarray(np.interp(values, values[known], rank))

@@ -1,4 +1,4 @@
-"""How usual a person is: the share of real people who are at least as unusual.
+"""Measure how usual a person is: the share of real people who are at least as unusual.
 
 The model of the table counts values in bins (`bins.py`). Two numbers say how usual a row is. Its
 log-likelihood under a Chow–Liu tree, the tree of attributes with the most mutual information,
@@ -28,8 +28,8 @@ LONGEST_LOOKUP = 65_536  # values; a wider range is searched instead
 
 @dataclass(frozen=True)
 class Binned:
-    """One attribute. A value's bin is the one of `bins` that begins at the last of `edges` at or
-    below it.
+    """Bins of an attribute. A value's bin is the one of `bins` that begins at the last of `edges`
+    at or below it.
     """
 
     edges: Floats  # (E,) rising
@@ -39,7 +39,7 @@ class Binned:
     lookup: Ints | None  # the bins of low, low + 1, … where that is short
 
     def place(self, column: Rows) -> Ints:
-        """The bin of each value."""
+        """Return the bin of each value."""
         if self.lookup is not None:
             index = np.clip(column - np.float32(self.low), 0, len(self.lookup) - 1)
             return np.asarray(self.lookup[index.astype(np.int32)])
@@ -48,7 +48,7 @@ class Binned:
 
 @dataclass(frozen=True)
 class Bins:
-    """The bins of all attributes."""
+    """Bins of all attributes."""
 
     attributes: tuple[Binned, ...]
 
@@ -62,7 +62,7 @@ class Bins:
         return tuple(each.size for each in self.attributes)
 
     def place(self, x: Rows) -> list[Ints]:
-        """The bins of rows, one array for each attribute."""
+        """Return the bins of rows, one array for each attribute."""
         return [each.place(column) for each, column in zip(self.attributes, x.T, strict=True)]
 
 
@@ -118,8 +118,8 @@ Table: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"  # counts
 
 @dataclass(frozen=True)
 class Tree:
-    """The Chow–Liu tree: all attributes from the root on, the parent of each (−1: the root), the
-    mutual information with it, and the log-probabilities of an attribute's bins given its parent's.
+    """Chow–Liu tree: all attributes from the root on, the parent of each (−1: the root), the mutual
+    information with it, and the log-probabilities of an attribute's bins given its parent's.
     """
 
     order: Ints
@@ -130,7 +130,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Plausibility:
-    """The model of a table."""
+    """Model of a table."""
 
     bins: Bins
     tree: Tree
@@ -166,7 +166,7 @@ class Plausibility:
         ).astype(np.float64)
 
     def _measure(self, x: Rows) -> tuple[Rows, Rows]:
-        """The log-likelihood of each row, and the worst log lift of two of its values."""
+        """Return the log-likelihood of each row, and the worst log lift of two of its values."""
         sizes = self.bins.sizes
         likelihoods = np.zeros(len(x), dtype=np.float32)
         worst = np.zeros(len(x), dtype=np.float32)
@@ -188,7 +188,7 @@ class Plausibility:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many people have each bin of each attribute, what every two attributes say about each
+    """Counts of people with each bin of each attribute, what every two attributes say about each
     other (nats), and how many people are missing from combinations that chance would fill.
     """
 
@@ -198,7 +198,7 @@ class Counts:
     missing: Floats  # likewise
 
     def both(self, a: int, b: int) -> Table:
-        """How many people have each pair of bins of two attributes."""
+        """Count the people with each pair of bins of two attributes."""
         sizes = len(self.singles[a]), len(self.singles[b])
         index = self.placed[a] * np.int32(sizes[1]) + self.placed[b]
         counts = np.bincount(index, minlength=sizes[0] * sizes[1])
@@ -213,8 +213,8 @@ def _count(bins: Bins, x: Rows) -> Counts:
 
 
 def _compared(placed: list[Ints], sizes: tuple[int, ...]) -> tuple[Floats, Floats]:
-    """What every two attributes share, and how many people are missing from their combinations:
-    each attribute with all that come after it, at once.
+    """Return what every two attributes share, and how many people are missing from their
+    combinations: each attribute with all that come after it, at once.
     """
     d, n = len(sizes), len(placed[0])
     starts = np.concatenate([[0], np.cumsum(sizes)])
@@ -272,7 +272,7 @@ def _tree(counts: Counts, fewer: int) -> Tree:
 
 
 def _shares(counts: Ints, fewer: int) -> Floats:
-    """The share of each value, as if half a person more had each."""
+    """Return the share of each value, as if half a person more had each."""
     return np.asarray(
         (np.maximum(counts - fewer, 0) + 0.5) / (counts.sum() - fewer + len(counts) / 2)
     )

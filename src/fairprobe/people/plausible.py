@@ -112,7 +112,7 @@ class PlausiblePeople:
 
     @cached_property
     def nearest_allowed(self) -> float:
-        """A row closer to a record is a near-copy."""
+        """Return the distance below which a row is a near-copy of a record."""
         return float(np.quantile(self.far, NEAR_COPY))
 
     @cached_property
@@ -126,19 +126,19 @@ class PlausiblePeople:
         return self.plausibility.score(x)
 
     def is_plausible(self, x: Rows) -> Mask:
-        """Which rows are not among the most unusual."""
+        """Return True for each row that is not among the most unusual."""
         return np.asarray(self.score(x) > LIMIT)
 
     def is_copy(self, x: Rows) -> Mask:
-        """Which rows are a record, or differ from one in nothing but what counterparts differ
-        in.
+        """Return which rows are a record, or differ from one in nothing but what counterparts
+        differ in.
         """
         keys = self.domain.key(x)
         place = np.searchsorted(self.copies, keys)
         return np.asarray(self.copies[np.minimum(place, len(self.copies) - 1)] == keys)
 
     def children(self, parent: Ints, rng: np.random.Generator) -> Rows:
-        """One child of each of these parents, plausible or not."""
+        """Make one child of each of these parents, plausible or not."""
         n, d, tree = len(parent), len(self.domain), self.plausibility.tree
         count = self.donors.shape[1]
         # A child has up to `LENDERS` donors; each linked part of it comes from the parent or from
@@ -164,7 +164,9 @@ class PlausiblePeople:
         return out
 
     def could_exist(self, x: Rows) -> Mask:
-        """Which rows obey the constraints, are plausible, and are not copies of a record."""
+        """Return True for each row that obeys the constraints, is plausible, and is not a copy of a
+        record.
+        """
         kept = self.domain.satisfies(x) & ~self.is_copy(x)
         kept[kept] = self.is_plausible(x[kept])
         return kept
@@ -174,7 +176,7 @@ class PlausiblePeople:
         return self.neighbors.nearest(x, self.donors.shape[1])
 
     def step(self, x: Rows, proposed: Rows, donors: Ints, rng: np.random.Generator) -> Rows:
-        """A move of each row that stays among plausible people. What was proposed says which
+        """Return a move of each row that stays among plausible people. What was proposed says which
         attributes move; they, and those linked to them, take the values of a donor who has others.
         A row whose move does not lead to a plausible person stays.
         """
@@ -242,14 +244,16 @@ class PlausiblePeople:
 
 
 def _keys(domain: Domain, x: Rows) -> Keys:
-    """The keys of rows, each once, worked out in parts: they take twice the room of the rows."""
+    """Return the keys of rows, each once, worked out in parts: they take twice the room of the
+    rows.
+    """
     parts = [domain.key(x[i : i + AT_ONCE]) for i in range(0, len(x), AT_ONCE)]
     return np.unique(np.concatenate(parts))
 
 
 def _completed(domain: Domain, records: Rows, neighbors: Neighbors) -> Rows:
-    """The records with gaps and values outside the bounds taken from the nearest records that have
-    such a value; from any record where no near one has.
+    """Return the records with gaps and values outside the bounds taken from the nearest records
+    that have such a value; from any record where no near one has.
     """
     outside = (records < domain.low) | (records > domain.high)
     rows = np.flatnonzero(outside.any(axis=1))

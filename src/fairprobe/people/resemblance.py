@@ -1,5 +1,5 @@
-"""How well made-up people resemble real ones: can a classifier tell them apart, and how near are
-they to a record?
+"""Measure how well made-up people resemble real ones: can a classifier tell them apart, and how
+near are they to a record?
 
 An AUC of ½ means that gradient-boosted trees cannot tell them apart, 1 that they always can. Both
 sides are given the same chances: equal numbers, nobody twice, and no copies of records.
@@ -42,8 +42,8 @@ def resemblance(
 
 
 def auc_between(real: Rows, made: Rows, *, seed: int = 0) -> float:
-    """The area under the ROC curve of gradient-boosted trees that learn to tell two sets of rows
-    apart, by cross-validation.
+    """Return the area under the ROC curve of gradient-boosted trees that learn to tell two sets of
+    rows apart, by cross-validation.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score

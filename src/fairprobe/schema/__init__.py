@@ -1,4 +1,4 @@
-"""The schema of a table: attributes, bounds, rules, inference from a table, and `domain.toml`."""
+"""Schema of a table: attributes, bounds, rules, inference from a table, and `domain.toml`."""
 
 from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.coding import Coding, domain_of, rows_from_frame

@@ -1,4 +1,4 @@
-"""One attribute of a person: its kind, its bounds, its codes in words; and rules between
+"""Attributes of people: kind, its bounds, its codes in words; and rules between
 attributes.
 """
 
@@ -21,7 +21,7 @@ LARGEST_EXACT_INTEGER = 2**24  # rows are float32: beyond this, adjacent integer
 
 @dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """One attribute: its kind, its bounds, and its codes in words.
+    """Attribute of a person: its kind, its bounds, and its codes in words.
 
     - `categories` name the codes 0, 1, 2, …; `low` and `high` may exclude some of them.
     - `bin` is the width of the original value that one integer code stands for (age in decades:
@@ -113,11 +113,13 @@ class Attribute:
 
     @property
     def size(self) -> int | None:
-        """How many values the attribute can take; None when it is real."""
+        """Return the number of values that the attribute can take; None when it is real."""
         return None if self.kind == "real" else int(self.high - self.low) + 1
 
     def describe(self, code: float) -> str:
-        """The code in words: a category's name, a range of the original value, or the number."""
+        """Return the code in words: a category's name, a range of the original value, or the
+        number.
+        """
         if self.missing is not None and code == self.missing:
             return "not known"
         if self.kind == "categorical":
@@ -147,7 +149,7 @@ class Attribute:
         return last if least == last else f"{least}–{last}"
 
     def code_of(self, category: str) -> int:
-        """The code of a category's name."""
+        """Return the code of a category's name."""
         if category not in self.categories:
             raise DomainError(
                 f"'{category}' is not a category of"
@@ -168,7 +170,7 @@ def _real(value: float) -> str:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A rule between attributes that every generated row obeys: `holds` takes a column of codes for
+    """Rule between attributes that every generated row obeys: `holds` takes a column of codes for
     each name.
 
     `repair`, if there is one, returns the columns that must change for the rule to hold; without

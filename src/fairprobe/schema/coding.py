@@ -64,7 +64,7 @@ Columns: TypeAlias = "str | int | Sequence[str | int]"
 
 @dataclass(frozen=True, eq=False)
 class Coding:
-    """A domain, and how cells become its codes and codes become cells.
+    """Domain, and how cells become its codes and codes become cells.
 
     - `cuts`: where the second and later categories of a binned number begin
     - `values`: the table's own value for each category, where it differs from the category's name
@@ -111,7 +111,7 @@ class Coding:
 
     @classmethod
     def of_domain(cls, domain: Domain) -> Coding:
-        """The coding of a table that names categories as the domain does and holds plain
+        """Return the coding of a table that names categories as the domain does and holds plain
         numbers.
         """
         return cls(domain, gaps=True)
@@ -132,7 +132,7 @@ class Coding:
     # -- cells to codes ----------------------------------------------------------------------------
 
     def rows(self, table: Table) -> Rows:
-        """The rows of such a table as codes."""
+        """Return the rows of such a table as codes."""
         frame = as_frame(table)
         rows = np.empty((len(frame), len(self.domain)), dtype=np.float32)
         for place, attribute in enumerate(self.domain.attributes):
@@ -145,8 +145,8 @@ class Coding:
         return codes_of(column, attribute).astype(np.float32)
 
     def _plain(self, column: pd.Series[Any], attribute: Attribute) -> pd.Series[Any]:
-        """The column as `codes_of` reads it: numbers, or names of categories with gaps for the
-        unknown ones.
+        """Return the column as `codes_of` reads it: numbers, or names of categories with gaps for
+        the unknown ones.
         """
         if attribute.kind != "categorical":
             return pd.Series(numbers(column, gaps=self.gaps), name=attribute.name)
@@ -163,8 +163,8 @@ class Coding:
         return pd.Series(pd.Categorical.from_codes(codes, categories=names), name=attribute.name)
 
     def known(self, attribute: Attribute) -> dict[str, int]:
-        """The code of each word that a categorical attribute knows: names of categories, and the
-        table's own values for them.
+        """Return the code of each word that a categorical attribute knows: names of categories, and
+        the table's own values for them.
         """
         own = map(in_words, self.values.get(attribute.name, ()))
         return {
@@ -174,7 +174,9 @@ class Coding:
     # -- codes to cells ----------------------------------------------------------------------------
 
     def words(self, x: Rows) -> pd.DataFrame:
-        """The cells of a table that these codes stand for, in the types that such a table has."""
+        """Return the cells of a table that these codes stand for, in the types that such a table
+        has.
+        """
         rows = np.atleast_2d(np.asarray(x, dtype=np.float32))
         return pd.DataFrame(
             {
@@ -206,7 +208,7 @@ class Coding:
 
 
 def _taken(values: tuple[Any, ...], codes: Ints) -> Any:
-    """The value of each code, and a gap for codes out of range."""
+    """Return the value of each code, and a gap for codes out of range."""
     index = pd.Index(list(values))
     known = (codes >= 0) & (codes < len(index))
     if known.all():
@@ -225,7 +227,7 @@ def domain_of(table: Table, *, sensitive: Columns = ()) -> Domain:
 
 
 def rows_from_frame(frame: pd.DataFrame, domain: Domain) -> Rows:
-    """The rows of a table that names categories as the domain does, as codes.
+    """Return the rows of a table that names categories as the domain does, as codes.
 
     A value beyond the bounds of its attribute is coded like any other; an unknown category is an
     error. Columns that are not attributes are ignored.
@@ -251,7 +253,9 @@ def _column(frame: pd.DataFrame, name: str) -> pd.Series[Any]:
 
 
 def as_frame(table: Table) -> pd.DataFrame:
-    """The table with column names as strings; the columns of an array are called x0, x1, …"""
+    """Return the table with column names as strings; the columns of an array are called x0,
+    x1, …
+    """
     if isinstance(table, pd.DataFrame):
         return table.set_axis([str(name) for name in table.columns], axis=1)
     array = np.asarray(table)
@@ -265,7 +269,7 @@ def as_frame(table: Table) -> pd.DataFrame:
 
 
 def names_of(columns: Columns, names: list[str]) -> tuple[str, ...]:
-    """The names of columns that are chosen by name or by number."""
+    """Return the names of columns that are chosen by name or by number."""
     chosen = []
     several = isinstance(columns, Iterable) and not isinstance(columns, str)
     for column in columns if several else [columns]:  # type: ignore[union-attr]

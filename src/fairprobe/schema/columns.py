@@ -1,4 +1,4 @@
-"""One column of a table: the attribute inferred from it, and its cells as codes.
+"""Columns of a table: the attribute inferred from each, and its cells as codes.
 
 How an attribute is inferred is described in `schema.coding`.
 """
@@ -32,7 +32,9 @@ ROUNDING = 1e-9  # 0.3 / 0.1 is 2.9999999999999996, and belongs to bin 3
 
 
 def is_words(column: pd.Series[Any]) -> bool:
-    """Whether the column holds names of categories (or True and False) rather than numbers."""
+    """Return True if the column holds names of categories (or True and False) rather than
+    numbers.
+    """
     kind = column.dtype
     return (
         isinstance(kind, pd.CategoricalDtype)
@@ -43,8 +45,8 @@ def is_words(column: pd.Series[Any]) -> bool:
 
 
 def in_words(value: Any) -> str:
-    """The value as a category's name. 1.0 is "1", because pandas reads whole numbers with a gap as
-    floats.
+    """Return the value as a category's name. 1.0 is "1", because pandas reads whole numbers with a
+    gap as floats.
     """
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
@@ -65,7 +67,7 @@ def words_of(column: pd.Series[Any], *, gaps: bool) -> tuple[Ints, list[str], li
 
 
 def categorical(column: pd.Series[Any], *, gaps: bool) -> tuple[Attribute, tuple[Any, ...]]:
-    """The attribute of a column of words, and the column's own value for each category."""
+    """Return the attribute of a column of words, and the column's own value for each category."""
     _, words, own = words_of(column, gaps=gaps)
     declared = (
         [in_words(value) for value in column.dtype.categories]
@@ -110,7 +112,7 @@ def numbers(column: pd.Series[Any], *, gaps: bool) -> Floats:
 
 
 def numeric(column: pd.Series[Any], *, gaps: bool) -> Attribute:
-    """The attribute of a column of numbers that is not sensitive."""
+    """Return the attribute of a column of numbers that is not sensitive."""
     values = numbers(column, gaps=gaps)
     absent = np.isnan(values)
     known = values[~absent].astype(np.float32)
@@ -152,15 +154,17 @@ def shortest(codes: Rows) -> Floats:
 
 
 def below(low: float, high: float) -> float:
-    """The code of a gap among real numbers: as far below them as they reach, and a float32."""
+    """Return the code of a gap among real numbers: as far below them as they reach, and a
+    float32.
+    """
     return float(np.float32(low - max(1.0, high - low, abs(low))))
 
 
 def sensitive_number(
     column: pd.Series[Any], *, gaps: bool
 ) -> tuple[Attribute, Rows, tuple[Any, ...]]:
-    """The attribute of a sensitive number: its categories, where the second and later of them
-    begin, and a middle value of each that occurs.
+    """Return the attribute of a sensitive number: its categories, where the second and later of
+    them begin, and a middle value of each that occurs.
     """
     values = numbers(column, gaps=gaps)
     absent = np.isnan(values)
@@ -285,7 +289,7 @@ def _refuse(bad: Mask, column: pd.Series[Any], attribute: Attribute, complaint: 
 
 
 def _filled(codes: Floats, absent: Mask, attribute: Attribute) -> Floats:
-    """The codes with the attribute's own code where a cell is empty."""
+    """Return the codes with the attribute's own code where a cell is empty."""
     if not absent.any():
         return codes
     if attribute.missing is None:

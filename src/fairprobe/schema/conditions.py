@@ -33,10 +33,10 @@ OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": oper
 
 
 class Expression:
-    """A part of a condition."""
+    """Part of a condition."""
 
     def used(self) -> Iterator[Number | Category]:
-        """The attributes that it refers to, here through the parts that it consists of."""
+        """Return the attributes that it refers to, here through the parts that it consists of."""
         for field in fields(self):  # type: ignore[arg-type]  # every expression is a dataclass
             value = getattr(self, field.name)
             for part in value if isinstance(value, tuple) else (value,):
@@ -48,7 +48,7 @@ class Expression:
 
 
 class Quantity(Expression, ABC):
-    """A number for each row."""
+    """Number for each row."""
 
     @abstractmethod
     def numbers(self, codes: Codes) -> Floats: ...
@@ -56,7 +56,7 @@ class Quantity(Expression, ABC):
 
 @dataclass(frozen=True)
 class Constant(Quantity):
-    """A literal number."""
+    """Literal number."""
 
     value: float
 
@@ -66,8 +66,8 @@ class Constant(Quantity):
 
 @dataclass(frozen=True)
 class Number(Quantity):
-    """An attribute that the table holds as a number; `values` are those of its categories, if it
-    has categories.
+    """Attribute that the table holds as a number; `values` are those of its categories, if it has
+    categories.
     """
 
     attribute: Attribute
@@ -99,7 +99,7 @@ class Number(Quantity):
         return absent
 
     def code(self, numbers: Floats, sign: str) -> Rows:
-        """The nearest code whose number stands in the relation `sign` to these numbers."""
+        """Return the nearest code whose number stands in the relation `sign` to these numbers."""
         if self.attribute.kind == "real":
             return _real(numbers, sign)
         steps = numbers / self.attribute.bin
@@ -124,7 +124,7 @@ def _real(numbers: Floats, sign: str) -> Rows:
 
 @dataclass(frozen=True)
 class Category(Expression):
-    """An attribute that the table holds as words."""
+    """Attribute that the table holds as words."""
 
     name: str
     names: tuple[str, ...]
@@ -166,7 +166,9 @@ class Condition(Expression, ABC):
     def holds(self, codes: Codes) -> Mask: ...
 
     def repaired(self, codes: Codes) -> Mapping[str, Rows]:  # noqa: ARG002  (for the repairable)
-        """The columns to change so that the condition holds; empty if it cannot be repaired."""
+        """Return the columns to change so that the condition holds; empty if it cannot be
+        repaired.
+        """
         return {}
 
 
@@ -189,8 +191,8 @@ class Comparison(Condition):
 
     @property
     def _target(self) -> tuple[Number, str, Quantity] | None:
-        """The attribute that stands alone on one side, its relation to the other side, and that
-        side.
+        """Return the attribute that stands alone on one side, its relation to the other side, and
+        that side.
         """
         if self.sign == "!=":
             return None
@@ -216,7 +218,7 @@ class Comparison(Condition):
 
 @dataclass(frozen=True)
 class OneOfNumbers(Condition):
-    """A number that is in a list."""
+    """Number that is in a list."""
 
     number: Quantity
     values: tuple[float, ...]
@@ -227,7 +229,7 @@ class OneOfNumbers(Condition):
 
 @dataclass(frozen=True)
 class OneOfCategories(Condition):
-    """A category that is in a list."""
+    """Category that is in a list."""
 
     category: Category
     codes: tuple[int, ...]
@@ -276,7 +278,7 @@ class Either(Condition):
 
 @dataclass(frozen=True)
 class Not(Condition):
-    """The opposite of a condition."""
+    """Opposite of a condition."""
 
     part: Condition
 
@@ -286,8 +288,8 @@ class Not(Condition):
 
 @dataclass(frozen=True)
 class Rule(Expression):
-    """A condition `then` that must hold for everybody, or for those for whom `when` holds. A row
-    with a gap in an attribute of the rule obeys it.
+    """Condition `then` that must hold for everybody, or for those for whom `when` holds. A row with
+    a gap in an attribute of the rule obeys it.
     """
 
     when: Condition | None

@@ -1,5 +1,5 @@
-"""The input domain `I`: which people can exist, which of their attributes are sensitive, and who is
-the same person.
+"""Input domain `I`: which people can exist, which of their attributes are sensitive, and who is the
+same person.
 
 A row is one number for each attribute (its *code*): a category's position, an integer, or a real
 value.
@@ -37,7 +37,7 @@ _ALL = slice(None)
 
 @dataclass(frozen=True)
 class Outside:
-    """Which rows leave the domain, and by which attributes."""
+    """Rows that leave the domain, and the attributes by which they do."""
 
     rows: Mask
     by_attribute: dict[str, int]
@@ -55,8 +55,8 @@ class Outside:
 
 @dataclass(frozen=True)
 class Domain:
-    """The attributes in the order of a row's columns, the sensitive ones by name, rules between
-    them, and what changes together with a sensitive attribute.
+    """Attributes in the order of a row's columns, the sensitive ones by name, rules between them,
+    and what changes together with a sensitive attribute.
     """
 
     attributes: tuple[Attribute, ...]
@@ -117,14 +117,16 @@ class Domain:
         return self.names.index(name)
 
     def with_sensitive(self, sensitive: str | Iterable[str]) -> Domain:
-        """The same domain with these attributes as the sensitive ones."""
+        """Return the same domain with these attributes as the sensitive ones."""
         names = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
         if not names:
             raise DomainError(f"Name at least one sensitive attribute.{suggest('', self.names)}")
         return replace(self, sensitive=names)
 
     def bare(self) -> Domain:
-        """The same domain in which only the sensitive attributes change, as in the papers."""
+        """Return the same domain in which only the sensitive attributes change, as in the
+        papers.
+        """
         return replace(self, couplings=()) if self.couplings else self
 
     @cached_property
@@ -133,13 +135,13 @@ class Domain:
 
     @cached_property
     def other_columns(self) -> Ints:
-        """The columns of `N`, the attributes that are not sensitive."""
+        """Return the columns of `N`, the attributes that are not sensitive."""
         return np.setdiff1d(np.arange(len(self), dtype=np.int64), self.sensitive_columns)
 
     @cached_property
     def active_couplings(self) -> tuple[Coupling, ...]:
-        """The couplings with the chosen sensitive attributes. A coupled attribute that is sensitive
-        itself takes all its values anyway.
+        """Return the couplings with the chosen sensitive attributes. A coupled attribute that is
+        sensitive itself takes all its values anyway.
         """
         return tuple(
             coupling
@@ -149,7 +151,9 @@ class Domain:
 
     @cached_property
     def changing(self) -> tuple[str, ...]:
-        """The attributes in which counterparts can differ: the sensitive ones, then the coupled."""
+        """Return the attributes in which counterparts can differ: the sensitive ones, then the
+        coupled.
+        """
         coupled = dict.fromkeys(coupling.attribute for coupling in self.active_couplings)
         return (*self.sensitive, *coupled)
 
@@ -167,7 +171,7 @@ class Domain:
 
     @cached_property
     def grain(self) -> Rows:
-        """The size of one search step on each attribute."""
+        """Return the size of one search step on each attribute."""
         return np.array([attribute.grain for attribute in self.attributes], dtype=np.float32)
 
     @cached_property
@@ -214,7 +218,7 @@ class Domain:
         return rows
 
     def outside(self, x: Rows) -> Outside:
-        """The rows whose values leave the bounds."""
+        """Return the rows whose values leave the bounds."""
         beyond = (x < self.low) | (x > self.high)
         counts = beyond.sum(axis=0)
         return Outside(
@@ -238,11 +242,11 @@ class Domain:
         return rows
 
     def clip(self, x: Rows) -> Rows:
-        """The nearest rows within the bounds."""
+        """Return the nearest rows within the bounds."""
         return np.clip(x, self.low, self.high)
 
     def satisfies(self, x: Rows) -> Mask:
-        """Which rows obey every declared constraint."""
+        """Return True for each row that obeys every declared constraint."""
         held = np.ones(len(x), dtype=bool)
         for constraint in self.constraints:
             answer = np.asarray(constraint.holds(self._columns(x)))
@@ -255,8 +259,8 @@ class Domain:
         return held
 
     def repair(self, x: Rows) -> Rows:
-        """The rows after the repairs of all constraints; sensitive attributes stay. `satisfies`
-        says whether that was enough.
+        """Return the rows after the repairs of all constraints; sensitive attributes stay.
+        `satisfies` says whether that was enough.
         """
         for constraint in self.constraints:
             if constraint.repair is not None:
@@ -331,8 +335,8 @@ class Domain:
         return every.swapaxes(0, 1)
 
     def canonical(self, x: Rows) -> Rows:
-        """The rows with coupled attributes written as under the reference value, the first one: the
-        same for all counterparts outside the sensitive columns.
+        """Return the rows with coupled attributes written as under the reference value, the first
+        one: the same for all counterparts outside the sensitive columns.
         """
         if not self._maps:
             return x
@@ -349,8 +353,8 @@ class Domain:
         return {each.column: each.merged for each in self._maps}
 
     def merged(self, x: Rows) -> Rows:
-        """The rows with categories that can become each other made one, so that a row and its
-        counterparts differ in the sensitive columns alone.
+        """Return the rows with categories that can become each other made one, so that a row and
+        its counterparts differ in the sensitive columns alone.
         """
         if not self._maps:
             return x
@@ -364,8 +368,8 @@ class Domain:
         return maps_of(self)
 
     def own_value(self, x: Rows) -> Ints:
-        """The combination of sensitive values of each row: its position in the second axis of
-        `counterparts`.
+        """Return the combination of sensitive values of each row: its position in the second axis
+        of `counterparts`.
         """
         self.require_sensitive()
         place = np.zeros(len(x), dtype=np.int64)
@@ -386,7 +390,9 @@ class Domain:
         return place
 
     def comparable(self, x: Rows) -> Mask:
-        """Which rows have sensitive values inside the bounds, and so have counterparts."""
+        """Return True for each row whose sensitive values lie inside the bounds, so that it has
+        counterparts.
+        """
         columns = self.sensitive_columns
         part = x[:, columns]
         inside = (part >= self.low[columns]) & (part <= self.high[columns])
@@ -404,18 +410,22 @@ class Domain:
 
     @cached_property
     def exact_keys(self) -> bool:
-        """Whether the part outside `sensitive` fits 64 bits, so that equal keys mean equal rows."""
+        """Return True if the part outside `sensitive` fits 64 bits, so that equal keys mean equal
+        rows.
+        """
         return self._key_count <= 2**64
 
     @cached_property
     def _key_count(self) -> float:
-        """The number of different rows outside `sensitive`; infinite if an attribute is real."""
+        """Return the number of different rows outside `sensitive`; infinite if an attribute is
+        real.
+        """
         sizes = [self.attributes[column].size for column in self.other_columns]
         return inf if None in sizes else prod(size or 1 for size in sizes)
 
     @cached_property
     def _origin(self) -> Rows | Floats:
-        """The codes' zero: `low`, as float64 if differences from it exceed what float32 can
+        """Return the codes' zero: `low`, as float64 if differences from it exceed what float32 can
         count.
         """
         low = self.low.astype(np.float64)
@@ -423,8 +433,8 @@ class Domain:
 
     @cached_property
     def _key_weights(self) -> Keys:
-        """One weight for each attribute, 0 for the sensitive ones: mixed radix if keys are exact,
-        odd random numbers if they are hashes.
+        """Return one weight for each attribute, 0 for the sensitive ones: mixed radix if keys are
+        exact, odd random numbers if they are hashes.
         """
         weights = np.zeros(len(self), dtype=np.uint64)
         if self.exact_keys:
@@ -443,8 +453,8 @@ class Domain:
 
     @cached_property
     def _float_weights(self) -> Floats | None:
-        """The weights as floats if their sums stay exact: multiplying floats is several times
-        faster than multiplying integers.
+        """Return the weights as floats if their sums stay exact: multiplying floats is several
+        times faster than multiplying integers.
         """
         return self._key_weights.astype(np.float64) if self._key_count <= 2**53 else None
 
@@ -472,7 +482,7 @@ class Domain:
 
     @cached_property
     def packed_type(self) -> np.dtype[Any]:
-        """The smallest type that holds `code − low` of every attribute."""
+        """Return the smallest type that holds `code − low` of every attribute."""
         if not self._whole.all():
             return np.dtype(np.float32)
         return np.min_scalar_type(int((self.high.astype(np.float64) - self.low).max()))
@@ -495,14 +505,14 @@ class Domain:
     # -- for people --------------------------------------------------------------------------------
 
     def describe(self, row: Sequence[float] | Rows) -> dict[str, str]:
-        """One row in words, attribute by attribute."""
+        """Describe a row in words, attribute by attribute."""
         return {
             attribute.name: attribute.describe(float(code))
             for attribute, code in zip(self.attributes, row, strict=True)
         }
 
     def describe_value(self, place: int) -> str:
-        """One combination of sensitive values in words: "Female", or "Female, 20–29"."""
+        """Describe a combination of sensitive values in words: "Female", or "Female, 20–29"."""
         values = self.sensitive_values[place]
         return ", ".join(
             self[name].describe(float(code))

@@ -65,7 +65,7 @@ KIND_WORDS = {
 
 @dataclass(frozen=True)
 class Declared:
-    """What a domain file declares: the coding with its domain and constraints, and the label and
+    """Content of a domain file: the coding with its domain and constraints, and the label and
     its favourable class if the file names them.
     """
 
@@ -75,7 +75,7 @@ class Declared:
 
     @property
     def rules(self) -> tuple[RuleText, ...]:
-        """The constraints as they are written. Constraints made of code have no text."""
+        """Return the constraints as they are written. Constraints made of code have no text."""
         return tuple(
             constraint.text
             for constraint in self.coding.domain.constraints
@@ -99,7 +99,7 @@ def write_domain(what: Coding | Declared, path: Path | str, *, rows: Rows | None
 
 
 def domain_text(what: Coding | Declared, *, rows: Rows | None = None) -> str:
-    """The text of such a file, without the comments that explain it."""
+    """Return the text of such a file, without the comments that explain it."""
     declared = Declared(what) if isinstance(what, Coding) else what
     coding = declared.coding
     content: dict[str, Any] = {"label": declared.label, "favourable": declared.favourable}
@@ -118,7 +118,7 @@ def _given(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _entry(attribute: Attribute, coding: Coding) -> Iterator[tuple[str, Any]]:
-    """The keys that differ from their default."""
+    """Return the keys that differ from their default."""
     name = attribute.name
     yield "kind", attribute.kind
     if attribute.kind == "categorical":
@@ -158,7 +158,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_domain(path: Path | str) -> Declared:
-    """What the file declares; a mistake in it is reported in one sentence."""
+    """Read a domain file; a mistake in it is reported in one sentence."""
     file = Path(path)
     try:
         content = read_toml(file)
@@ -179,7 +179,7 @@ def read_domain(path: Path | str) -> Declared:
 
 
 def domain_from_text(text: str) -> Declared:
-    """What the text of such a file declares."""
+    """Read the text of a domain file."""
     try:
         return _read(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
@@ -371,7 +371,7 @@ RULES = (
 
 
 def twins_in_toml(couplings: Iterable[Coupling], coding: Coding, x: Rows | None) -> str:
-    """The `[[twins]]` of a file, each mined one with the counts that speak for it."""
+    """Return the `[[twins]]` of a file, each mined one with the counts that speak for it."""
     found = {} if x is None else {each.coupling: each for each in mine_twins(coding.domain, x)}
     parts = []
     for coupling in couplings:
@@ -383,7 +383,7 @@ def twins_in_toml(couplings: Iterable[Coupling], coding: Coding, x: Rows | None)
 
 
 def suggestions_in_toml(coding: Coding, x: Rows) -> str:
-    """What the rows suggest and the domain does not declare, as comments."""
+    """Write what the rows suggest and the domain does not declare, as comments."""
     domain = coding.domain
     declared = {(each.attribute, each.sensitive) for each in domain.couplings}
     twins = [
@@ -489,14 +489,14 @@ def _rules_of_implication(found: Implication, coding: Coding) -> Iterator[tuple[
 
 
 def _name(name: str) -> str:
-    """An attribute's name in the language of constraints."""
+    """Return an attribute's name in the language of constraints."""
     if name.isidentifier() and not iskeyword(name):
         return name
     return "`" + name.replace("`", "``") + "`"
 
 
 def _value(name: str, word: str, coding: Coding) -> str:
-    """A category in the language of constraints: a number where the table holds numbers."""
+    """Return a category in the language of constraints: a number where the table holds numbers."""
     attribute, own = coding.domain[name], coding.values.get(name, ())
     if attribute.kind == "categorical":
         value = own[attribute.code_of(word)] if own else word

@@ -35,7 +35,7 @@ PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def looks_like_id(column: pd.Series[Any]) -> bool:
-    """Whether the column tells rows apart rather than describes people."""
+    """Return True if the column tells rows apart rather than describes people."""
     known = column.dropna()
     if len(known) < FEWEST or is_bool_dtype(column.dtype):
         return False
@@ -62,7 +62,7 @@ def _is_called_id(name: str) -> bool:
 
 
 def _are_dates(words: pd.Series[Any]) -> bool:
-    """Whether nearly all words are dates; plain numbers are not."""
+    """Return True if nearly all words are dates; plain numbers are not."""
     if words.str.fullmatch(r"\d+").mean() > 1 - DATES:
         return False
     with warnings.catch_warnings():

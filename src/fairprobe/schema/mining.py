@@ -1,4 +1,4 @@
-"""What a table says about people who cannot exist: twins, impossible combinations, implications.
+"""Mine a table for people who cannot exist: twins, impossible combinations, implications.
 
     impossible      a category of another attribute that all but vanishes under a sensitive value:
                     (observed + 3) / expected < 1 %, expected as if the two were independent. The 3
@@ -44,7 +44,7 @@ MOST_ROWS = 200_000  # looked at for implications
 
 @dataclass(frozen=True)
 class Missing:
-    """A category that all but vanishes where the sensitive attribute has these `values`."""
+    """Category that all but vanishes where the sensitive attribute has these `values`."""
 
     attribute: str
     category: str
@@ -94,8 +94,8 @@ class Implication:
 
 
 def with_mined(domain: Domain, x: Rows) -> Domain:
-    """The domain with the couplings that it declares, and those for which the evidence in the rows
-    is overwhelming.
+    """Return the domain with the couplings that it declares, and those for which the evidence in
+    the rows is overwhelming.
     """
     declared = {
         (each.attribute, each.sensitive): each
@@ -108,8 +108,8 @@ def with_mined(domain: Domain, x: Rows) -> Domain:
 
 
 def mine_twins(domain: Domain, x: Rows) -> tuple[FoundTwins, ...]:
-    """The couplings with the sensitive attributes that the rows suggest. One that is not impossible
-    is suggested only where its attribute has none that is.
+    """Return the couplings with the sensitive attributes that the rows suggest. One that is not
+    impossible is suggested only where its attribute has none that is.
     """
     found, all_counts = [], list(_counts(domain, x))
     telling = {
@@ -130,7 +130,9 @@ def mine_twins(domain: Domain, x: Rows) -> tuple[FoundTwins, ...]:
 
 
 def mine_missing(domain: Domain, x: Rows) -> tuple[Missing, ...]:
-    """The categories that are impossible under some sensitive values and have no twin there."""
+    """Return the categories that are impossible under some sensitive values and have no
+    twin there.
+    """
     twins = {
         (each.coupling.attribute, each.coupling.sensitive, category)
         for each in mine_twins(domain, x)
@@ -287,7 +289,7 @@ def _found(counts: _Counts, pairs: list[tuple[int, int, float]], share: float) -
 
 
 def mine_implications(domain: Domain, x: Rows) -> tuple[Implication, ...]:
-    """What categories imply about each other, what concerns most people first."""
+    """Find what categories imply about each other, starting with what concerns most people."""
     if len(x) > MOST_ROWS:
         x = x[np.random.default_rng(0).choice(len(x), MOST_ROWS, replace=False)]
     columns = [

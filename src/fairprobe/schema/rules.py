@@ -1,5 +1,5 @@
-"""The language of constraints in a domain file: conditions on the table's own values, parsed and
-never executed.
+"""Language of constraints in a domain file: conditions on the table's own values, parsed and never
+executed.
 
     hours <= 80
     `capital-gain` == 0 or `capital-loss` == 0
@@ -58,7 +58,7 @@ OPERATIONS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 @dataclass(frozen=True)
 class RuleText:
-    """A constraint as it is written: a `rule`, or a condition `then` that must hold `when` another
+    """Constraint as it is written: a `rule`, or a condition `then` that must hold `when` another
     holds.
     """
 
@@ -70,13 +70,13 @@ class RuleText:
 
 @dataclass(frozen=True)
 class WrittenConstraint(Constraint):
-    """A constraint that was read from text, which it keeps."""
+    """Constraint that was read from text, which it keeps."""
 
     text: RuleText | None = None
 
 
 def constraint_of(text: RuleText, coding: Coding) -> WrittenConstraint:
-    """The constraint that the text describes, with a repair where the text implies one."""
+    """Return the constraint that the text describes, with a repair where the text implies one."""
     name, then = text.name, text.then
     if (text.rule is None) == (then is None) or (text.when is None) != (then is None):
         raise DomainError(
@@ -230,7 +230,7 @@ class _Reader:
     # -- what is compared --------------------------------------------------------------------------
 
     def _side(self, node: ast.expr) -> Quantity | Category | str | bool:
-        """A number, an attribute, or a word (True and False are words of categories)."""
+        """Return a number, an attribute, or a word (True and False are words of categories)."""
         match node:
             case ast.Name(id=word):
                 return self._attribute(self.stand_ins.get(word, word))

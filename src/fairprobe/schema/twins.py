@@ -55,7 +55,7 @@ class Coupling:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """The categories that change, each once."""
+        """Return the categories that change, each once."""
         return tuple(dict.fromkeys(word for role in self.roles for word in role.values()))
 
     def check(self, attributes: Mapping[str, Attribute]) -> None:
@@ -139,7 +139,7 @@ def check_counterparts(kind: str) -> None:
 
 
 def values_of(sensitive: Attribute) -> tuple[str, ...]:
-    """The values of a sensitive attribute in words, in the order of their codes."""
+    """Return the values of a sensitive attribute in words, in the order of their codes."""
     if sensitive.size is None:
         return ()
     return tuple(
@@ -156,7 +156,7 @@ def _shown(role: Role) -> str:
 
 @dataclass(frozen=True)
 class CategoryMap:
-    """What the categories of a coupled column are called, as tables of shape (V, categories):
+    """Names of the categories of a coupled column, as tables of shape (V, categories):
     `onto` from the reference value to each combination of sensitive values, `back` from there.
     """
 
@@ -203,8 +203,8 @@ class CategoryMap:
 
 
 def maps_of(domain: Domain) -> tuple[CategoryMap, ...]:
-    """One map for each coupled column. Couplings of one column with several sensitive attributes
-    follow each other.
+    """Make one map for each coupled column. Couplings of one column with several sensitive
+    attributes follow each other.
     """
     onto: dict[int, Ints] = {}
     for coupling in domain.active_couplings:

@@ -1,4 +1,4 @@
-"""How much a search may spend, and how it reports progress."""
+"""Limits of a search, and its reports of progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEEDS_BY = ("scaled", "raw")
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What ends a search: its seeds are used up, or one of its limits is reached: `seconds` on the
+    """Limits of a search: its seeds are used up, or one of its limits is reached: `seconds` on the
     clock, `cpu_seconds` of computing, `rows` judged (with repetitions), `wanted` different IDIs.
 
     A search looks at its limits after every batch, so it may exceed them by one batch. Iterations
@@ -60,7 +60,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is: `done` of `total` steps of all its seeds. `idis` counts repetitions."""
+    """Progress of a search: `done` of `total` steps of all its seeds. `idis` counts repetitions."""
 
     phase: str
     done: int

@@ -1,4 +1,4 @@
-"""The search methods by name; `fairprobe.catalogue` lists them."""
+"""Search methods by name; `fairprobe.catalogue` lists them."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ def method_named(
 
 
 def black_box_methods() -> str:
-    """The names of the methods that need answers only: aequitas, …, random or crossover."""
+    """Return the names of the methods that need answers only: aequitas, …, random or crossover."""
     *most, last = [name for name, each in METHODS.all().items() if not each.needs_gradients]
     return f"{', '.join(most)} or {last}"

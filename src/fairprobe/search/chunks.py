@@ -26,7 +26,7 @@ from fairprobe.storage import replacing, write_text
 
 @dataclass(frozen=True)
 class Chunk:
-    """The seeds from `start` to `stop`, and the random numbers of their search."""
+    """Seeds from `start` to `stop`, and the random numbers of their search."""
 
     start: int
     stop: int
@@ -37,13 +37,13 @@ class Chunk:
 
 
 def chunks_of(method: Method, seeds: int, values: int, rng: np.random.Generator) -> list[Chunk]:
-    """The chunks of a search. They do not depend on where they are searched."""
+    """Return the chunks of a search. They do not depend on where they are searched."""
     whole = Chunk(0, seeds, rng)
     return divided(method, whole, values) if method.by_seeds else [whole]
 
 
 def divided(method: Method, chunk: Chunk, values: int) -> list[Chunk]:
-    """A chunk in parts as large as the method works on at once."""
+    """Return a chunk in parts as large as the method works on at once."""
     size = method.seeds_at_once(values)
     starts = range(chunk.start, chunk.stop, size)
     return [
@@ -54,7 +54,7 @@ def divided(method: Method, chunk: Chunk, values: int) -> list[Chunk]:
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """What a chunk brought: all records found and tried, or the files they are in, and a row for
+    """Result of a chunk: all records found and tried, or the files they are in, and a row for
     each batch: how many were judged, where its records end among those found and tried, and its
     seconds of computing. `far` is how far the findings are from the records of the data, where it
     matters. `stopped` says why the chunk is not complete, `failure` what went wrong.
@@ -92,7 +92,7 @@ class ChunkResult:
         return cls(found, tried, np.array([(judged, size(found), size(tried), cpu)]), **ended)
 
     def batches(self) -> Iterator[Batch]:
-        """The batches again, in their order."""
+        """Return the batches again, in their order."""
         if not (isinstance(self.found, np.ndarray) and isinstance(self.tried, np.ndarray)):
             yield Batch(int(self.steps[0, 0]), self.found, self.tried, float(self.steps[0, 3]))
             return
@@ -113,11 +113,13 @@ class Checkpoint:
         check_fingerprint(folder, fingerprint)
 
     def numbers(self) -> set[int]:
-        """Of the chunks that are here."""
+        """Return the numbers of the chunks that are here."""
         return {int(path.stem[-6:]) for path in self.folder.glob("chunk-*.npz")}
 
     def read(self, number: int, kinds: tuple[np.dtype[Any], np.dtype[Any]]) -> ChunkResult | None:
-        """The result of a chunk, with records of these types; None if it is missing or damaged."""
+        """Return the result of a chunk, with records of these types; None if it is missing or
+        damaged.
+        """
         try:
             with self._path(number).open("rb") as stream, np.load(stream) as file:
                 found, tried, steps = file["found"], file["tried"], file["steps"]

@@ -46,7 +46,7 @@ def check_workers(workers: int, cluster: str | None) -> None:
 
 
 def staff(workers: int, cluster: str | None) -> AbstractContextManager[Workers]:
-    """The processes on this machine beside this one, or the cluster at this address."""
+    """Return the processes on this machine beside this one, or the cluster at this address."""
     return LocalWorkers(workers - 1) if cluster is None else ClusterWorkers(cluster)
 
 
@@ -86,8 +86,8 @@ class RemoteChunks:
         finished: Callable[[int, ChunkResult], None],
         tick: Callable[[], None],
     ) -> ChunkResult | None:
-        """The result of a chunk; None if there was no time left to begin it. `finished` is told
-        every chunk that has ended, `tick` is called several times a second.
+        """Return the result of a chunk; None if there was no time left to begin it. `finished` is
+        told every chunk that has ended, `tick` is called several times a second.
         """
         looked = time.perf_counter()
 
@@ -133,7 +133,7 @@ class RemoteChunks:
                 finished(int(name), result)
 
     def _next(self, number: int, seconds_left: float | None) -> int | None:
-        """The chunk to begin now; None if it has to wait, or there is none."""
+        """Return the chunk to begin now; None if it has to wait, or there is none."""
         if not self._waiting:
             return None
         place = self._waiting[0][0]
@@ -169,7 +169,7 @@ class RemoteChunks:
 
 
 def inputs_of(setup: object) -> dict[str, bytes]:
-    """What tasks need, as the workers take it."""
+    """Pack what tasks need, as the workers take it."""
     packed = _packed(setup)
     return {sha256(packed).hexdigest(): packed}
 
@@ -198,7 +198,7 @@ def _line(error: BaseException) -> str:
 
 
 class SearchRun:
-    """A whole search. Its chunks are searched here or elsewhere, or were searched earlier; they are
+    """Whole search. Its chunks are searched here or elsewhere, or were searched earlier; they are
     merged in their order. `work` searches one of them in another process. `hands` are the workers,
     when they have searched all and are free.
     """

@@ -1,4 +1,4 @@
-"""What methods do with the gradients of a pair: for rows and for pictures, in arrays of any
+"""Gradients of a pair, as methods use them: for rows and for pictures, in arrays of any
 shape.
 """
 
@@ -27,7 +27,7 @@ def pair_gradients(
     layer: str | None = None,
     of: GradientsOf = "probabilities",
 ) -> tuple[Rows, Rows]:
-    """The gradients of an objective at each row and at its counterpart, in one pass."""
+    """Return the gradients of an objective at each row and at its counterpart, in one pass."""
     assert isinstance(model, TorchModel)
     gradient = model.gradient(cotangent, np.concatenate([x, x_other]), layer=layer, of=of)
     return gradient[: len(x)], gradient[len(x) :]

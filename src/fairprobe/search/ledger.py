@@ -1,4 +1,4 @@
-"""The ledger of a search: every instance once, exactly, in bounded memory.
+"""Ledger of a search: every instance once, exactly, in bounded memory.
 
 Instances come in by the million, most of them repeated. They are kept as records with a 64-bit key;
 one sort of the keys finds the repetitions. Keys of a domain too wide for 64 bits are hashes: there,
@@ -57,9 +57,9 @@ Entered: TypeAlias = Records | Sequence[Spill]
 
 
 class Ledger:
-    """What a search tried and what it found. Of equal instances the first is kept. They come out in
-    the order they came, or part by part if `in_parts`, or if they did not fit into memory. Files go
-    to `folder`, or to one that is made and removed with the ledger.
+    """Records of what a search tried and found. Of equal instances the first is kept. They come out
+    in the order they came, or part by part if `in_parts`, or if they did not fit into memory. Files
+    go to `folder`, or to one that is made and removed with the ledger.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Ledger:
     def records(
         self, x: Rows, verdict: Verdict, *, origin: Ints, phase: int
     ) -> tuple[Records, Records]:
-        """The records of what was found among these rows, and of all of them."""
+        """Return the records of what was found among these rows, and of all of them."""
         keys = self.domain.key(x)
         idis = np.flatnonzero(verdict.is_discriminatory)
         found = self._records(self._found, x, keys, idis)
@@ -134,7 +134,7 @@ class Ledger:
 
     @property
     def dtypes(self) -> tuple[np.dtype[Any], np.dtype[Any]]:
-        """Of the records of what was found, and of what was tried."""
+        """Return the types of the records of what was found, and of what was tried."""
         return self._found.dtype, self._tried.dtype
 
     @property
@@ -152,12 +152,12 @@ class Ledger:
         return sum(len(records) for records in self._tried.unique())
 
     def found(self) -> Iterator[Records]:
-        """The unique IDIs, in batches."""
+        """Return the unique IDIs, in batches."""
         for records in self._found.unique():
             yield from in_batches(records)
 
     def hand_over(self) -> tuple[Entered, Entered]:
-        """What was found and tried: records, if they are few, or files."""
+        """Return what was found and tried: records, if they are few, or files."""
         return self._found.hand_over(), self._tried.hand_over()
 
     def spilled(self) -> tuple[tuple[Spill, ...], tuple[Spill, ...]]:
@@ -247,7 +247,7 @@ class _Store:
 
 
 def size(records: Entered) -> int:
-    """How many records these are, or are in these files."""
+    """Count the records in memory or in these files."""
     return len(records) if isinstance(records, np.ndarray) else sum(map(len, records))
 
 
@@ -259,13 +259,13 @@ def in_memory(records: Entered, dtype: np.dtype[Any]) -> Records:
 
 
 def in_batches(records: Records) -> Iterator[Records]:
-    """The records, not too many at once."""
+    """Return the records, not too many at once."""
     for start in range(0, len(records), BATCH):
         yield records[start : start + BATCH]
 
 
 def part_of(spills: Sequence[Spill], number: int, dtype: np.dtype[Any]) -> Records:
-    """A part of what is in files, each instance once."""
+    """Return a part of what is in files, each instance once."""
     return unique(joined([np.empty(0, dtype=dtype), *_parts(spills, number, dtype)]))
 
 
@@ -282,7 +282,7 @@ def _parts(spills: Iterable[Spill], number: int, dtype: np.dtype[Any]) -> list[R
 
 
 def _divided(records: Records) -> tuple[Records, Ints]:
-    """The records part by part, equal keys in the same one; and where each part ends."""
+    """Return the records part by part, equal keys in the same one; and where each part ends."""
     # Low digits of a mixed-radix key are the first attribute's value, and uneven.
     number = ((records["key"] * SPREAD) >> np.uint64(58)).astype(np.uint8)
     order = np.argsort(number, kind="stable")
@@ -290,7 +290,9 @@ def _divided(records: Records) -> tuple[Records, Ints]:
 
 
 def unique(records: Records) -> Records:
-    """The first of each group of equal records, in the order they came (keys alone: sorted)."""
+    """Return the first of each group of equal records, in the order they came (keys alone:
+    sorted).
+    """
     key = np.ascontiguousarray(records["key"])
     if records.dtype.names == ("key",):
         return _drop_repeated_keys(np.sort(key)).view(records.dtype)

@@ -1,4 +1,4 @@
-"""The two-phase search that all methods share, batched over seeds.
+"""Two-phase search that all methods share, batched over seeds.
 
 Global: every seed goes its method's way until it is discriminatory or its iterations are used up.
 Local: around every IDI that the global phase found, the method takes many small steps. What is
@@ -129,7 +129,9 @@ def search(
 
 
 def _settled(method: Method, budget: Budget) -> tuple[Method, Budget]:
-    """The method with the budget's iterations, and the budget with what it left to the method."""
+    """Return the method with the budget's iterations, and the budget with what it left to the
+    method.
+    """
     local = budget.local_iterations
     local = method.local_iterations if local is None else local
     if isinstance(method, Explorer) and _has_setting(method, "local_iterations"):
@@ -157,7 +159,7 @@ def require_white_box(method: Method, model: Model) -> None:
 def context_of(
     domain: Domain, model: Model, method: Method, people: PlausiblePeople | None = None
 ) -> SearchContext:
-    """The domain, the model and the moves as this method uses them."""
+    """Return the domain, the model and the moves as this method uses them."""
     encoder = model.encoder if isinstance(model, TorchModel) else Encoder(domain)
     return SearchContext(domain, model, Moves(domain, encoder, step=method.step), people)
 
@@ -168,7 +170,7 @@ def _has_setting(method: object, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Setup:
-    """What all chunks of a search need."""
+    """Everything that all chunks of a search need."""
 
     domain: Domain
     model: Model
@@ -225,7 +227,7 @@ class Setup:
         return all(limit is None for limit in limits)
 
     def result(self, ledger: Ledger, batches: list[Batch], **ended: Any) -> ChunkResult:
-        """What these batches of a chunk brought."""
+        """Make the result of a chunk from its batches."""
         found, tried = (np.empty(0, dtype=dtype) for dtype in ledger.dtypes)
         batches = [*batches, Batch(0, found, tried)]
         return ChunkResult.of(batches, together=self.is_unlimited, **ended)
@@ -246,7 +248,7 @@ def _search_chunk(
 
 
 class _Judged(NamedTuple):
-    """What counts of the rows that a step judged."""
+    """Rows that a step judged, with what counts of them."""
 
     x: Rows
     verdict: Verdict
@@ -255,7 +257,7 @@ class _Judged(NamedTuple):
 
 
 class Run:
-    """A search from chunks of seeds: the plan of an explorer, or the two phases."""
+    """Search from chunks of seeds: the plan of an explorer, or the two phases."""
 
     def __init__(
         self,
@@ -409,7 +411,7 @@ class Run:
             self.merge.add(Batch(judged, *records))
 
     def _each_once(self, found: list[Walkers]) -> Walkers:
-        """One walker for each different row among these."""
+        """Keep one walker for each different row."""
         x, x_other, origin, seed = (
             np.concatenate([getattr(part, name) for part in found])
             for name in ("x", "x_other", "origin", "seed")

@@ -1,4 +1,4 @@
-"""What a search found, put together batch after batch: new people only, each case once, until the
+"""Merge what a search found, batch after batch: new people only, each case once, until the
 budget is spent.
 
 Nothing here leads back into the search. A chunk of seeds can be searched anywhere and at any time;
@@ -24,11 +24,11 @@ PATIENCE = 1.0  # seconds that they may wait
 
 
 class BudgetExceeded(Exception):  # noqa: N818  (a signal, not a failure)
-    """A limit of the budget was reached; its name."""
+    """Limit of the budget was reached; its name."""
 
 
 class Batch(NamedTuple):
-    """What one step of a search judged: how many rows, the records of what it found and tried, and
+    """Result of one step of a search: how many rows, the records of what it found and tried, and
     the seconds of computing that it took in another process. `far` is how far the findings are from
     the records of the data, if it is known.
     """
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 
 
 class Merge:
-    """What was found so far. `people` are those that the search stays among: what counts are new
+    """Findings so far. `people` are those that the search stays among: what counts are new
     ones. `kept`, if it is a list, holds the batches as they came, with the computing they took.
     `is_stopped` ends the search from outside.
     """
@@ -140,7 +140,9 @@ class Merge:
             self._count_again_at = self.hits + missing
 
     def spent(self) -> float:
-        """How much of its time or rows the search has spent: 1 when the first of them is gone."""
+        """Return the share of its time or rows that the search has spent: 1 when the first of them
+        is gone.
+        """
         limits = (
             (self.wall, self.budget.seconds),
             (self.cpu, self.budget.cpu_seconds),

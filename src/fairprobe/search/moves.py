@@ -1,4 +1,4 @@
-"""How a row can change: up a gradient, or by one step of one attribute. Everything stays inside the
+"""Changes of a row: up a gradient, or by one step of one attribute. Everything stays inside the
 domain.
 
 Gradients come in the network's columns, moves go in attributes: a number moves by its grain along
@@ -26,7 +26,7 @@ TRIES = 8  # to satisfy constraints with a part of a move before giving it up
 
 
 class Moves:
-    """The moves of a domain, as a network with this encoder sees it."""
+    """Moves of a domain, as a network with this encoder sees it."""
 
     def __init__(self, domain: Domain, encoder: Encoder | None, *, step: float = 1.0) -> None:
         if step <= 0 or (
@@ -114,8 +114,8 @@ class Moves:
     def ascend(
         self, x: Rows, direction: Rows, *, rng: np.random.Generator, mask: Mask | None = None
     ) -> Rows:
-        """One step of every attribute along `direction`, or of those in `mask` (N, A). No direction
-        at all: a random one.
+        """Step every attribute along `direction`, or those in `mask` (N, A). Without a direction,
+        take a random one.
         """
         flat = ~direction[:, self._movable].any(axis=1)
         if flat.any():
@@ -124,9 +124,9 @@ class Moves:
         return self._along(x, direction, rng, mask)
 
     def agree(self, x: Rows, g: Rows, g_other: Rows, *, rng: np.random.Generator) -> Rows:
-        """One step of the attributes on which the gradients of both rows of a pair agree in sign;
-        if they agree on none, one step of a random attribute up the row's own gradient. A gradient
-        of zero says nothing: the row stays.
+        """Return one step of the attributes on which the gradients of both rows of a pair agree in
+        sign; if they agree on none, one step of a random attribute up the row's own gradient. A
+        gradient of zero says nothing: the row stays.
         """
         g, g_other = (self._from_here(x, each) for each in (g, g_other))
         same, direction = agreement(g, g_other)
@@ -139,8 +139,8 @@ class Moves:
         return self._along(x, direction, rng)
 
     def _from_here(self, x: Rows, gradient: Rows) -> Rows:
-        """What a change of category brings: the gradient of the new one less that of the old
-        one.
+        """Return the change that a new category brings: its gradient less that of the
+        current one.
         """
         if not self._groups:
             return gradient
@@ -153,7 +153,7 @@ class Moves:
         return change
 
     def wander(self, x: Rows, *, rng: np.random.Generator) -> Rows:
-        """One step of every attribute up, down or not at all, by chance."""
+        """Step every attribute up, down or not at all, by chance."""
         return self._along(x, self._random_direction(len(x), rng), rng, every=True)
 
     def _random_direction(self, n: int, rng: np.random.Generator) -> Rows:
@@ -168,7 +168,7 @@ class Moves:
         *,
         every: bool = False,
     ) -> Rows:
-        """One step along `direction`; of the one-hot attributes one changes, or `every` one."""
+        """Step along `direction`; of the one-hot attributes one changes, or `every` one."""
         new = x.copy()
         new[:, self._plain] += np.sign(direction[:, self._plain_at]) * self._stride[self._plain]
         row = np.arange(len(x))
@@ -190,8 +190,8 @@ class Moves:
     def nudge(
         self, x: Rows, attribute: Ints, *, rng: np.random.Generator, up: Mask | None = None
     ) -> Rows:
-        """One step of one attribute of each row, `up` or down (by chance unless given); a one-hot
-        attribute changes to a random other category.
+        """Return one step of one attribute of each row, `up` or down (by chance unless given); a
+        one-hot attribute changes to a random other category.
         """
         # Of the flat array: several times faster than two indices.
         place = np.arange(0, x.size, x.shape[1]) + attribute
@@ -208,8 +208,8 @@ class Moves:
         return self._settle(x, new, rng)
 
     def leap(self, x: Rows, attribute: Ints, far: Mask, *, rng: np.random.Generator) -> Rows:
-        """One attribute of each row at another value: `far`, at any; else some steps away, one or
-        few most often.
+        """Return one attribute of each row at another value: `far`, at any; else some steps away,
+        one or few most often.
         """
         # Of the flat array: several times faster than two indices.
         place = np.arange(0, x.size, x.shape[1]) + attribute
@@ -228,7 +228,7 @@ class Moves:
     def scatter(
         self, x: Rows, proposed: Rows, attributes: int, steps: int, *, rng: np.random.Generator
     ) -> Rows:
-        """What is proposed for each row, with so many random attributes moved by up to `steps`
+        """Propose a row for each, with so many random attributes moved by up to `steps`
         steps, up or down; a one-hot attribute changes to a random other category. Where that breaks
         a constraint the row goes a part of the way, or stays.
         """
@@ -247,7 +247,7 @@ class Moves:
         return self._settle(x, self.domain.clip(new), rng)
 
     def _other_category(self, attribute: Ints, at: Rows, rng: np.random.Generator) -> Rows:
-        """One of all categories but the current one."""
+        """Draw one of all categories but the current one."""
         low, high = self.domain.low[attribute], self.domain.high[attribute]
         other = low + np.floor(rng.random(attribute.shape) * (high - low)).astype(np.float32)
         return np.asarray(other + (other >= at), dtype=np.float32)
@@ -322,7 +322,7 @@ def _reciprocals(size: Rows) -> Rows:
 
 
 def up_to(chance: Rows) -> Rows:
-    """The chances of the attributes up to each, to be compared with one random number."""
+    """Return the chances of the attributes up to each, to be compared with one random number."""
     # A product with ones above the diagonal: the same sums as cumsum's, several times faster.
     cumulated: Rows = chance @ _triangle(chance.shape[1])
     cumulated[:, -1] = 1  # rounding must not leave a gap
@@ -335,6 +335,6 @@ def _triangle(size: int) -> Rows:
 
 
 def draw(columns: Ints, cumulated: Rows, rng: np.random.Generator) -> Ints:
-    """One of the columns for each row."""
+    """Draw one of the columns for each row."""
     lot = rng.random((len(cumulated), 1), dtype=np.float32)
     return np.asarray(columns[(cumulated > lot).argmax(axis=1)])

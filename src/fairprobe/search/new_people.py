@@ -1,4 +1,4 @@
-"""Which findings of a search among plausible people are kept: new people, as far from the records
+"""Keep findings of a search among plausible people: new people, as far from the records
 as other real people are.
 """
 
@@ -49,8 +49,8 @@ class NewPeople:
         return np.asarray(far[place.reshape(-1)])
 
     def accept(self, x: Rows, far: Floats | None = None) -> Mask:
-        """Which rows to keep; those accepted before are not, since they are kept already. `far` is
-        how far they are, if that is known.
+        """Return which rows to keep; those accepted before are not, since they are kept already.
+        `far` is how far they are, if that is known.
         """
         far = self.how_far(x) if far is None else far
         keys = self.people.domain.key(x)
@@ -71,7 +71,7 @@ class NewPeople:
         return kept
 
     def _allowed(self, counts: Ints) -> Ints:
-        """The largest counts of all parts, up to these, that keep to the shares."""
+        """Return the largest counts of all parts, up to these, that keep to the shares."""
         while True:
             most = np.maximum(START, SLACK * counts.sum() * self.people.shares).astype(np.int64)
             if (counts <= most).all():

@@ -1,4 +1,4 @@
-"""How a decision tree sees one row: the path it takes, regions of the domain made of such
+"""Decision trees as paths: the path it takes, regions of the domain made of such
 predicates, and z3 to find people in them.
 
     x ≤ t, x > t        `Predicate`; the tree compares float32 rows with float64 thresholds
@@ -28,8 +28,8 @@ LITERALS_KEPT = 10_000  # whole numbers have a few hundred; a real attribute has
 
 
 class Predicate(NamedTuple):
-    """An attribute's code is at most, or above, a threshold; `confidence` is the share of the
-    node's sample that goes this way.
+    """Attribute's code is at most, or above, a threshold; `confidence` is the share of the node's
+    sample that goes this way.
     """
 
     column: int
@@ -47,8 +47,8 @@ def draw_marginals(x: Rows, n: int, *, rng: np.random.Generator) -> Rows:
 
 
 def path_of(row: Rows, sample: Rows, labels: Ints, *, rng: np.random.Generator) -> list[Predicate]:
-    """The predicates that lead `row` from the root to its leaf, in a tree grown on the labelled
-    sample.
+    """Return the predicates that lead `row` from the root to its leaf, in a tree grown on the
+    labelled sample.
     """
     from sklearn.tree import DecisionTreeClassifier  # slow to import, and not needed by others
 
@@ -71,9 +71,7 @@ def path_of(row: Rows, sample: Rows, labels: Ints, *, rng: np.random.Generator) 
 
 @dataclass(frozen=True)
 class Region:
-    """The rows that obey a path condition: `low` and `high` are (A,) codes. Empty when they
-    cross.
-    """
+    """Rows that obey a path condition: `low` and `high` are (A,) codes. Empty when they cross."""
 
     low: Rows
     high: Rows
@@ -97,7 +95,7 @@ class Region:
 
 
 def last_code(domain: Domain, column: int, threshold: float) -> np.float32:
-    """The largest code that is at most the threshold."""
+    """Return the largest code that is at most the threshold."""
     if domain.attributes[column].kind != "real":
         return np.float32(np.floor(threshold))
     nearest = np.float32(threshold)
@@ -105,7 +103,7 @@ def last_code(domain: Domain, column: int, threshold: float) -> np.float32:
 
 
 def next_code(domain: Domain, column: int, code: np.float32) -> np.float32:
-    """The smallest code above this one."""
+    """Return the smallest code above this one."""
     return (
         np.nextafter(code, np.float32(np.inf))
         if domain.attributes[column].kind == "real"
@@ -114,7 +112,7 @@ def next_code(domain: Domain, column: int, code: np.float32) -> np.float32:
 
 
 class RegionSolver:
-    """One z3 solver for a whole search: a context of its own, so that its answers depend on nothing
+    """Solver (z3) of a whole search: a context of its own, so that its answers depend on nothing
     else, and literals that are kept.
     """
 

@@ -1,7 +1,6 @@
-"""The settings of a method by name, from Python (`settings={"mu": 0.2}`) or the command line
-(`--set mu=0.2`). A setting is a field of the method's dataclass whose default is plain. Its
-annotation says which values it takes; what it means, and the letter that a paper gives it, the
-method says itself.
+"""Settings of a method by name, from Python (`settings={"mu": 0.2}`) or the command line (`--set
+mu=0.2`). A setting is a field of the method's dataclass whose default is plain. Its annotation says
+which values it takes; what it means, and the letter that a paper gives it, the method says itself.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ SYMBOLS["max_iter_l"] = ("local_iterations",)
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of a method: its default, its type as annotated (`int | None`, `Literal[...]`), and
+    """Setting of a method: its default, its type as annotated (`int | None`, `Literal[...]`), and
     the letters that stand for it.
     """
 
@@ -51,7 +50,7 @@ class Setting:
         return f"{self.name} = {default}{letters}: {self.about}"
 
     def read(self, given: object) -> Any:
-        """The value, of the annotated type; raise SettingError if it is none."""
+        """Return the value, of the annotated type; raise SettingError if it is none."""
         kinds = _kinds(self.hint)
         words = get_args(self.hint) if get_origin(self.hint) is Literal else ()
         if NoneType in kinds and given in (None, NONE):
@@ -79,7 +78,9 @@ class Setting:
 
 
 def _kinds(hint: Any) -> set[type]:
-    """The plain types of an annotation, None among them; nothing if a value cannot be typed in."""
+    """Return the plain types of an annotation, None among them; nothing if a value cannot be typed
+    in.
+    """
     if get_origin(hint) is Literal:
         return {type(word) for word in get_args(hint)}
     kinds = {*(get_args(hint) or (hint,))}
@@ -87,7 +88,7 @@ def _kinds(hint: Any) -> set[type]:
 
 
 def settings_of(method: type[Method]) -> dict[str, Setting]:
-    """The settings of a method by name, those of its seeds last."""
+    """Return the settings of a method by name, those of its seeds last."""
     texts = {**COMMON, **method.settings_text}
     symbols: dict[str, tuple[str, ...]] = {}
     for symbol, names in {**SYMBOLS, **method.symbols}.items():
@@ -118,9 +119,9 @@ def settings_of(method: type[Method]) -> dict[str, Setting]:
 def with_settings(
     method: str, given: Mapping[str, object] | None, budget: Budget
 ) -> tuple[dict[str, Any], Budget]:
-    """What `method_named` takes, and the budget with what concerns the seeds. A letter of the paper
-    may stand for several settings: `mu`, or μ, is the momentum of both phases. What the budget says
-    otherwise is refused.
+    """Return what `method_named` takes, and the budget with what concerns the seeds. A letter of
+    the paper may stand for several settings: `mu`, or μ, is the momentum of both phases. What the
+    budget says otherwise is refused.
     """
     known = settings_of(METHODS[method])
     letters: dict[str, list[str]] = {}
@@ -147,7 +148,7 @@ def with_settings(
 
 
 def latin(name: str) -> str:
-    """The name of a setting with μ spelled out, typed as the letter or as the micro sign."""
+    """Return the name of a setting with μ spelled out, typed as the letter or as the micro sign."""
     return normalize("NFKC", name).replace("μ", "mu")
 
 

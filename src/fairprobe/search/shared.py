@@ -1,4 +1,4 @@
-"""The end of a search by several workers: they take out repetitions and make the rows of the table,
+"""End of a search by several workers: they take out repetitions and make the rows of the table,
 part by part, while this process writes the file.
 """
 
@@ -26,7 +26,7 @@ FEWEST = 500_000  # findings that are worth it
 
 
 class _Rows(NamedTuple):
-    """What workers need to make rows of the table."""
+    """Data that workers need to make rows of the table."""
 
     domain: Domain
     schema: pa.Schema
@@ -34,7 +34,7 @@ class _Rows(NamedTuple):
 
 
 class Shared:
-    """What was found and tried, in files that all workers can read."""
+    """Findings and attempts, in files that all workers can read."""
 
     def __init__(
         self,
@@ -59,14 +59,14 @@ class Shared:
             return None
 
     def count_tried(self) -> int:
-        """How many different people were tried."""
+        """Count the different people who were tried."""
         dtype = self._merge.ledger.dtypes[1]
         tasks = [(self._tried, number, dtype) for number in range(PARTS)]
         counts = zip(tasks, self._each(count_part, tasks, {}), strict=True)
         return sum(count_part(*task)[0] if count is None else count for task, count in counts)
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The findings, each once, as rows of the table."""
+        """Return the findings, each once, as rows of the table."""
         dtype, folder = self._merge.ledger.dtypes[0], self._merge.ledger.folder
         how = _Rows(self._merge.domain, schema, self._score)
         tasks = [(self._found, number, dtype, folder) for number in range(PARTS)]
@@ -85,7 +85,7 @@ class Shared:
     def _each(
         self, function: Callable[..., Any], tasks: Sequence[tuple[Any, ...]], inputs: dict[str, Any]
     ) -> Iterator[Any]:
-        """What the tasks bring, in their order; None for one that no worker could do."""
+        """Yield the results of the tasks in their order; None for one that no worker could do."""
         waiting, ended = list(enumerate(tasks))[::-1], dict[int, Any]()
         for number in range(len(tasks)):
             while True:

@@ -1,4 +1,4 @@
-"""The local walk: a method's small steps around an IDI, and what follows a miss."""
+"""Local walk: a method's small steps around an IDI, and what follows a miss."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def local_walk(
 def next_rows(
     context: SearchContext, walkers: Walkers, proposed: Rows, rng: np.random.Generator
 ) -> Rows:
-    """What a method proposes, inside the domain and among the people that the search stays with."""
+    """Bring what a method proposes inside the domain, and among the people that the search stays
+    with.
+    """
     proposed = context.moves.snap(proposed, walkers.seed)
     if context.people is None:
         return proposed
@@ -63,7 +65,7 @@ def next_rows(
 
 
 def _accept_misses(method: TwoPhase, on_idi: Mask, rng: np.random.Generator) -> Mask:
-    """Which walkers go on from a miss."""
+    """Return True for each walker that goes on from a miss."""
     if method.on_miss == "go on":
         return np.ones_like(on_idi)
     if method.on_miss == "walk":

@@ -1,4 +1,4 @@
-"""The mean of differences that come in clusters, with an interval that holds for few of them.
+"""Mean of differences that come in clusters, with an interval that holds for few of them.
 
 A cluster is a text, or a template with all its texts: what is drawn together counts once. Its
 difference lies between −1 and 1. Two clusters more than there are, half a +1, half a −1 and one 0
@@ -25,7 +25,7 @@ from fairprobe.statistics.rates import CONFIDENCE
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference with its interval, from so many clusters."""
+    """Mean difference with its interval, from so many clusters."""
 
     estimate: float
     low: float
@@ -40,8 +40,8 @@ def clustered_difference(
     *,
     confidence: float = CONFIDENCE,
 ) -> Difference:
-    """The mean of one difference for each cluster. `without_word` holds, for each group of words,
-    the mean without each of its words.
+    """Return the mean of one difference for each cluster. `without_word` holds, for each group of
+    words, the mean without each of its words.
     """
     n = len(differences)
     if n < 2:
@@ -63,7 +63,7 @@ def clustered_difference(
 
 
 def _of_words(without_word: Sequence[Floats], level: float) -> float:
-    """The squared half-width that the choice of words adds."""
+    """Return the squared half-width that the choice of words adds."""
     groups = [each for each in without_word if len(each) > 1]
     freedom = sum(len(each) - 1 for each in groups)
     if not freedom:

@@ -1,4 +1,4 @@
-"""A crossed experiment: every name on every résumé, and groups of names to compare.
+"""Crossed experiment: every name on every résumé, and groups of names to compare.
 
 y (C, N)      the outcome of résumé c with name n
 difference    the mean of a group's names minus that of all other names; both the names and the
@@ -26,7 +26,7 @@ ROUNDING = 1e-12
 
 
 class Jackknifed(Result, frozen=True):
-    """An estimate with its interval."""
+    """Estimate with its interval."""
 
     estimate: Number
     low: Number
@@ -38,7 +38,7 @@ class Jackknifed(Result, frozen=True):
 
 @dataclass(frozen=True)
 class Crossed:
-    """A group of names against all others; `cross` and `same` are the parts of the excess."""
+    """Group of names against all others; `cross` and `same` are the parts of the excess."""
 
     difference: Jackknifed
     p: float

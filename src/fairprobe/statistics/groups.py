@@ -37,8 +37,8 @@ Apart: TypeAlias = tuple[float, float, float]  # the estimate and the ends of it
 
 @dataclass(frozen=True)
 class Ends:
-    """The rates, or other numbers, of the groups and the ends of their intervals, of rates the
-    exact ones; `outside` is the chance that the truth lies below, and that it lies above.
+    """Rates, or other numbers, of the groups and the ends of their intervals, of rates the exact
+    ones; `outside` is the chance that the truth lies below, and that it lies above.
     """
 
     rate: Floats
@@ -54,7 +54,7 @@ class Ends:
 
 
 def difference(hits: Counts, people: Counts, *, confidence: float = CONFIDENCE) -> Apart:
-    """The highest minus the lowest rate of two or more groups, none empty."""
+    """Return the highest minus the lowest rate of two or more groups, none empty."""
     value, low, high = apart(
         lambda outside: Ends.of(hits, people, outside), len(hits), confidence=confidence
     )
@@ -64,8 +64,8 @@ def difference(hits: Counts, people: Counts, *, confidence: float = CONFIDENCE) 
 def apart(
     ends_of: Callable[[float], Ends], groups: int, *, confidence: float = CONFIDENCE
 ) -> Apart:
-    """The highest minus the lowest number of two or more groups; `ends_of` gives their intervals
-    for a chance that the truth lies outside, at either end.
+    """Return the highest minus the lowest number of two or more groups; `ends_of` gives their
+    intervals for a chance that the truth lies outside, at either end.
     """
     outside = (1 - confidence) / 2
     ends = ends_of(outside / (groups * (groups - 1) / 2))
@@ -131,8 +131,8 @@ def _ratio_high(rate: float, high: float, ends: Ends, against: Mask) -> Floats:
 
 
 def spread(hits: Ints, people: Ints, *, confidence: float = CONFIDENCE) -> Apart:
-    """The standard deviation of the rates over the groups, each counting the same, of two or more
-    groups, none empty.
+    """Return the standard deviation of the rates over the groups, each counting the same, of two or
+    more groups, none empty.
 
     What the noise adds to the squares is drawn from normal distributions as wide as the exact
     intervals of the rates. It depends on the pattern of the true deviations: for the lower end they
@@ -157,7 +157,9 @@ def spread(hits: Ints, people: Ints, *, confidence: float = CONFIDENCE) -> Apart
     tried = np.linspace(0, 0.5, STEPS + 1)
 
     def how_often(direction: Floats) -> Floats:
-        """How often the sum would be at least as large as it is, for each spread that is tried."""
+        """Return how often the sum would be at least as large as it is, for each spread that is
+        tried.
+        """
         along = drawn @ direction
         sums = groups * tried[:, None] ** 2 + 2 * tried[:, None] * along + squares
         return np.asarray((sums >= seen).mean(axis=1))

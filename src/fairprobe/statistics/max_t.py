@@ -55,7 +55,7 @@ def step_down(statistics: Floats, chance: Floats) -> tuple[Floats, Floats]:
 
 
 def _share(is_reached: np.typing.NDArray[np.bool_]) -> Floats:
-    """The observed signs are one of the flips, so p is never 0."""
+    """Return the observed signs are one of the flips, so p is never 0."""
     return np.asarray((is_reached.sum(axis=0) + 1) / (len(is_reached) + 1))
 
 
@@ -77,7 +77,7 @@ class Strata:
 
     @cached_property
     def beyond(self) -> Floats:
-        """The values less the means of their strata."""
+        """Return the values less the means of their strata."""
         sums = np.bincount(self.stratum, weights=self.values)
         return np.asarray(self.values - (sums / np.maximum(self.sizes, 1))[self.stratum])
 
@@ -97,12 +97,15 @@ class Strata:
 
     @property
     def statistics(self) -> Floats:
-        """One for each group; the more its values exceed those of its strata, the larger."""
+        """Return one statistic for each group; the more its values exceed those of its strata, the
+        larger.
+        """
         return np.asarray(self.beyond @ self.weights)
 
     def exchanged(self, keys: Floats) -> Floats:
-        """The statistics after exchanges: (exchanges, groups). `keys` (exchanges, values) are
-        random numbers from 0 to 1, by which the values of each stratum are put into a new order.
+        """Return the statistics after exchanges: (exchanges, groups). `keys` (exchanges, values)
+        are random numbers from 0 to 1, by which the values of each stratum are put into a new
+        order.
         """
         place = np.argsort(self.stratum, kind="stable")
         order = np.argsort(self.stratum + keys, axis=1)

@@ -25,8 +25,8 @@ MOST = 0.25  # of a: beyond it the sample is too small to tell how skewed it is
 def mean(
     values: Floats, *, confidence: float = CONFIDENCE, lowest: float | None = None
 ) -> Estimate:
-    """The mean of independent people; `lowest` is the least that a value can be. Where all values
-    are equal the interval is that value: how many others there may be is for a rate to say.
+    """Return the mean of independent people; `lowest` is the least that a value can be. Where all
+    values are equal the interval is that value: how many others there may be is for a rate to say.
     """
     n = len(values)
     if n == 0:
@@ -65,7 +65,8 @@ def quantile(
     highest: float = 1.0,
     confidence: float = CONFIDENCE,
 ) -> Estimate:
-    """The value that a share of `level` lies below, with an interval that is never too narrow.
+    """Return the value that a share of `level` lies below, with an interval that is never too
+    narrow.
 
     Of n values, those below the true quantile are Binomial(n, level) many, whatever they are
     measures of. So the interval reaches from one of the sorted values to another; where they are

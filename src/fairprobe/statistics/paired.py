@@ -1,4 +1,4 @@
-"""The difference between two networks that were each trained several times and answered the same
+"""Difference between two networks that were each trained several times and answered the same
 people, with both kinds of noise: other seeds, and other people.
 
     d (K, N)    what the pair of networks of seed k differs in for person i
@@ -25,7 +25,7 @@ from fairprobe.arrays import Floats, Ints
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean difference, its standard error and degrees of freedom."""
+    """Mean difference, its standard error and degrees of freedom."""
 
     mean: float
     error: float
@@ -34,11 +34,11 @@ class Difference:
     people: int
 
     def low(self, confidence: float) -> float:
-        """The one-sided lower bound."""
+        """Return the one-sided lower bound."""
         return self.mean - self._half(confidence)
 
     def high(self, confidence: float) -> float:
-        """The one-sided upper bound."""
+        """Return the one-sided upper bound."""
         return self.mean + self._half(confidence)
 
     def _half(self, confidence: float) -> float:
@@ -48,7 +48,7 @@ class Difference:
 
     @property
     def p_above_zero(self) -> float:
-        """The one-sided p-value of "it is not above 0"."""
+        """Return the one-sided p-value of "it is not above 0"."""
         if self.freedom == 0:
             return 1.0
         if self.error == 0:
@@ -57,7 +57,9 @@ class Difference:
 
 
 def paired_difference(d: Floats, clusters: Ints | None = None) -> Difference:
-    """The mean of `d` (K, N) with its noise; `clusters` (N,) numbers what belongs together."""
+    """Return the mean of `d` (K, N) with its noise; `clusters` (N,) numbers what belongs
+    together.
+    """
     d = d if clusters is None else _by_cluster(d, clusters)
     parts = [
         (means.var(ddof=1) / len(means), len(means) - 1)

@@ -22,8 +22,8 @@ def confidence_at_look(confidence: float, look: int, numbers: int = 1) -> float:
 def newcombe(
     one: tuple[float, float, float], other: tuple[float, float, float]
 ) -> tuple[float, float, float]:
-    """The difference of two independent numbers (estimate, low, high) with Newcombe's interval
-    (square and add).
+    """Return the difference of two independent numbers (estimate, low, high) with Newcombe's
+    interval (square and add).
 
     Each end of an interval is taken as a standard error on that side, so it needs nothing but the
     estimates and their intervals, which need not be symmetric.

@@ -20,7 +20,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Repeats:
-    """One value for each repeat, all of them finite."""
+    """Values of repeats, all of them finite."""
 
     values: tuple[float, ...]
     confidence: float = CONFIDENCE
@@ -44,7 +44,7 @@ class Repeats:
 
     @property
     def sd(self) -> float | None:
-        """The standard deviation (n − 1); None below two repeats, which say nothing about
+        """Return the standard deviation (n − 1); None below two repeats, which say nothing about
         spread.
         """
         return sqrt(variance(self.values)) if self.n >= 2 else None

@@ -38,8 +38,8 @@ def resampled(
     rng: np.random.Generator | None = None,
     confidence: float = CONFIDENCE,
 ) -> Estimate:
-    """The statistic of a table of counts, between the percentiles of what it is for tables that
-    could be the true one.
+    """Return the statistic of a table of counts, between the percentiles of what it is for tables
+    that could be the true one.
 
     The true shares are drawn from a Dirichlet distribution around the counts, to which a little is
     added first, so that what nobody happens to be is not taken for impossible (a plain bootstrap
@@ -107,7 +107,7 @@ def ratio(part: Floats, whole: Floats) -> Floats:
 
 
 def column(values: Any, *, name: str) -> Column:
-    """One value a row, as numbers if all are numbers, else as objects; missing ones stay."""
+    """Return one value a row, as numbers if all are numbers, else as objects; missing ones stay."""
     # a list is read as objects, because NumPy would turn its None and NaN into words beside words
     try:
         array = np.asarray(values) if hasattr(values, "dtype") else np.asarray(values, dtype=object)
@@ -128,7 +128,7 @@ def column(values: Any, *, name: str) -> Column:
 
 
 def labels(y: Any, *, name: str) -> Column:
-    """A column of class labels, none missing; probabilities are refused."""
+    """Return a column of class labels, none missing; probabilities are refused."""
     values = column(y, name=name)
     missing = np.asarray(pd.isna(values))
     if missing.any():
@@ -155,8 +155,8 @@ def same_length(name: str, length: int, other: str, expected: int) -> None:
 
 
 def is_label(values: Column, label: Any, *, name: str, option: str) -> Mask:
-    """Which rows have this label. One that cannot be meant is refused: no row would have it, and
-    all groups would look alike.
+    """Return which rows have this label. One that cannot be meant is refused: no row would have it,
+    and all groups would look alike.
     """
     is_number = isinstance(label, (bool, int, float, np.number, np.bool_))
     if len(values) == 0:

@@ -1,4 +1,4 @@
-"""Whether paired shares lean to one side: signed differences over people, one sensitive value
+"""Test whether paired shares lean to one side: signed differences over people, one sensitive value
 against the mean of the others.
 
     s (N, V)     how often a person got the outcome with each sensitive value

@@ -17,7 +17,7 @@ from fairprobe.statistics.rates import CONFIDENCE
 
 
 def weighted_share(hits: Mask, weights: Floats, *, confidence: float = CONFIDENCE) -> Estimate:
-    """The share of the weight that the hits have. People who weigh nothing do not count."""
+    """Return the share of the weight that the hits have. People who weigh nothing do not count."""
     samples = int((weights > 0).sum())
     if samples == 0:
         return Estimate(None, None, None, 0, confidence)
@@ -32,8 +32,8 @@ def weighted_share(hits: Mask, weights: Floats, *, confidence: float = CONFIDENC
 def effective(
     hits: Mask, weights: Floats, *, confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
-    """The weighted share, and how many people counted once would be as certain: never more than
-    there are.
+    """Return the weighted share, and how many people counted once would be as certain: never more
+    than there are.
     """
     counted = weights > 0
     weight, hit = weights[counted], hits[counted].astype(np.float64)

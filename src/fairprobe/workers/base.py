@@ -1,4 +1,4 @@
-"""What processes on this machine and a cluster have in common.
+"""Interface of processes on this machine and of a cluster.
 
 Nothing here imports numpy or torch: a worker is ready in a fraction of a second, and only the tasks
 that need them import them.
@@ -30,10 +30,10 @@ class Workers(Protocol):
 
     @property
     def count(self) -> int:
-        """How many tasks run at the same time."""
+        """Return the number of tasks that run at the same time."""
 
     def has_room(self) -> bool:
-        """Whether another task would start at once."""
+        """Return True if another task would start at once."""
 
     def submit(
         self,
@@ -47,8 +47,8 @@ class Workers(Protocol):
         """
 
     def wait(self, seconds: float) -> list[tuple[str, Any]]:
-        """The tasks that have ended, as soon as there is one; none when the time is over. A task
-        that could not be done has a text instead of a result.
+        """Return the tasks that have ended, as soon as there is one; none when the time is over. A
+        task that could not be done has a text instead of a result.
         """
 
     def stop(self) -> bool:

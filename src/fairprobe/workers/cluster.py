@@ -24,7 +24,7 @@ JOIN_TIMEOUT = 30.0  # seconds for a cluster to accept us
 
 
 class ClusterWorkers:
-    """The cluster at `address`, or a private one on this machine for "local". A connection that the
+    """Cluster at `address`, or a private one on this machine for "local". A connection that the
     caller already has is used and left open.
     """
 

@@ -112,7 +112,7 @@ class Aequitas(TwoPhase):
     def _learn(
         self, context: SearchContext, walkers: Walkers, down: Floats, choice: Floats
     ) -> None:
-        """The last step of all walkers changes the chances, once."""
+        """Return the last step of all walkers changes the chances, once."""
         attribute, reward = (
             walkers.memory["attribute"],
             np.where(walkers.hit, self.learning, -self.learning),

@@ -1,4 +1,4 @@
-"""What a search method is. The loop judges, counts, accepts and keeps; a method only says where to
+"""Define a search method. The loop judges, counts, accepts and keeps; a method only says where to
 look next.
 
 Most methods are two small rules (`TwoPhase`): how to go on from a seed until it is discriminatory,
@@ -38,9 +38,9 @@ FROM_SEEDS = (
 
 @dataclass(frozen=True)
 class SearchContext:
-    """What a search works on. `people`, where given, are those that it stays among. `memory` is
-    what the method remembers across all seeds. The `budget` is for methods that plan with it; the
-    loop ends the search.
+    """Domain, model and moves of a search. `people`, where given, are those that it stays among.
+    `memory` is what the method remembers across all seeds. The `budget` is for methods that plan
+    with it; the loop ends the search.
     """
 
     domain: Domain
@@ -59,7 +59,7 @@ class SearchContext:
 
 @dataclass
 class Walkers:
-    """A batch of rows on their way, one a seed. `memory` is the method's own, one entry a walker
+    """Batch of rows on their way, one a seed. `memory` is the method's own, one entry a walker
     along the first axis.
 
     `seed` is the row that each set out from, `origin` its number; `start` is where its local walk
@@ -99,7 +99,7 @@ class Walkers:
 
 
 class Method(ABC):
-    """A search method, which describes itself; its settings are the fields of a frozen dataclass,
+    """Search method, which describes itself; its settings are the fields of a frozen dataclass,
     with the paper's values as defaults.
 
     `variants` maps each variant to a few words about it, the default first. `report_text` says in
@@ -143,12 +143,12 @@ class Method(ABC):
         return cls(**settings)
 
     def scores(self, context: SearchContext) -> dict[str, float]:
-        """What the method measured on its way, by name."""
+        """Return what the method measured on its way, by name."""
         del context
         return {}
 
     def seeds_at_once(self, values: int) -> int:
-        """How many seeds make a chunk of the search, with so many sensitive values."""
+        """Return the number of seeds in a chunk of the search, for a number of sensitive values."""
         return max(1, ROWS_AT_ONCE // values)
 
     @classmethod
@@ -189,7 +189,7 @@ class TwoPhase(Method):
     @property
     @abstractmethod
     def on_miss(self) -> Miss:
-        """What a local walker does when its step was no IDI."""
+        """Name what a local walker does when its step was no IDI."""
 
     def starts(self, context: SearchContext, seeds: Rows, rng: np.random.Generator) -> Rows:
         """Where the global phase sets out from: the seeds, unless the method brings its own."""
@@ -200,13 +200,13 @@ class TwoPhase(Method):
     def global_step(
         self, context: SearchContext, walkers: Walkers, rng: np.random.Generator
     ) -> Rows:
-        """The next row of each walker that has not found an IDI yet."""
+        """Return the next row of each walker that has not found an IDI yet."""
 
     @abstractmethod
     def local_step(
         self, context: SearchContext, walkers: Walkers, rng: np.random.Generator
     ) -> Rows:
-        """A row near each walker, to be judged."""
+        """Return a row near each walker, to be judged."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Proposal:
 
 
 class Explorer(Method):
-    """A method with a plan of its own. With `by_seeds` it is asked for a plan for each chunk of
+    """Method with a plan of its own. With `by_seeds` it is asked for a plan for each chunk of
     seeds; otherwise for one plan for all.
     """
 

@@ -81,7 +81,9 @@ class GRFT(Explorer):
     def _breed(
         self, context: SearchContext, seeds: Rows, rng: np.random.Generator
     ) -> Generator[Proposal, Verdict, tuple[Rows, Ints]]:
-        """The first discriminatory member of each seed that has one, and the seeds' numbers."""
+        """Return the first discriminatory member of each seed that has one, and the seeds'
+        numbers.
+        """
         hit, _ = yield from _judged(context, seeds, np.arange(len(seeds)), "global", 0.0)
         starts, origins = [seeds[hit]], [np.flatnonzero(hit)]
         left = np.flatnonzero(~hit)  # seeds without an IDI
@@ -140,7 +142,9 @@ def _moved(
 def _judged(
     context: SearchContext, x: Rows, origin: Ints, phase: Literal["global", "local"], done: float
 ) -> Generator[Proposal, Verdict, tuple[Mask, Rows]]:
-    """Which rows are IDIs, and how much their output changes over all counterparts together."""
+    """Return which rows are IDIs, and how much their output changes over all counterparts
+    together.
+    """
     hits, changes = [np.empty(0, dtype=bool)], [np.empty(0, dtype=np.float32)]
     for first in range(0, len(x), AT_ONCE):
         some = slice(first, first + AT_ONCE)

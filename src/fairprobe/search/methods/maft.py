@@ -69,8 +69,8 @@ class MAFT(TwoPhase):
 
 
 def _slopes(context: SearchContext, x: Rows, x_other: Rows) -> tuple[Rows, Rows]:
-    """How minus the probability of each row's own class changes with each attribute: up is towards
-    the boundary.
+    """Estimate how minus the probability of each row's own class changes with each attribute: up is
+    towards the boundary.
     """
     both = np.concatenate([x, x_other])
     label = context.model.labels(both)

@@ -74,8 +74,8 @@ QUARTERS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Probe(Explorer):
-    """A crowd that stays near the boundary: `local_iterations` people for each seed, or as many as
-    a budget of rows or seconds allows.
+    """Crowd that stays near the boundary: `local_iterations` people for each seed, or as many as a
+    budget of rows or seconds allows.
     """
 
     name: ClassVar[str] = "probe"
@@ -168,7 +168,7 @@ def size_of_change(verdict: Verdict) -> Rows:
 
 
 class _Crowd:
-    """The people from whom others are made: new ones who are findings, or nearest to it."""
+    """People from whom others are made: new ones who are findings, or nearest to it."""
 
     def __init__(self, context: SearchContext, size: int) -> None:
         self._domain, self.size = context.domain, size
@@ -242,7 +242,7 @@ class _Crowd:
 
 
 class _Cells:
-    """How many were found in each cell of a coarse grid, by hash."""
+    """Numbers of findings in each cell of a coarse grid, by hash."""
 
     def __init__(self, domain: Domain) -> None:
         self._columns = domain.other_columns
@@ -278,7 +278,7 @@ def _slots(key: Keys, count: int) -> Ints:
 
 
 class _Rates:
-    """The rates at which some choices brought new findings lately."""
+    """Rates at which some choices brought new findings lately."""
 
     def __init__(self, choices: int) -> None:
         self._found: Floats = np.zeros(choices)
@@ -297,7 +297,7 @@ class _Rates:
 
 
 class _Change(NamedTuple):
-    """How people are changed: the way, and two attributes (the second is for ways that change two),
+    """Changes of people: the way, and two attributes (the second is for ways that change two),
     as their place among those that may move; those of far changes come after all others.
     """
 
@@ -310,7 +310,7 @@ class _Change(NamedTuple):
 
 
 class _Ways:
-    """How often each way and attribute is used, by the rate at which it brought new findings."""
+    """Frequencies of each way and attribute, by the rate at which they brought new findings."""
 
     def __init__(self, attributes: int) -> None:
         self.by_changes = self.by_draws = 0  # new findings in all
@@ -333,13 +333,13 @@ class _Ways:
         return np.asarray(LEAST + (1 - LEAST * len(WAYS)) * changes / changes.sum())
 
     def draws(self, size: int) -> int:
-        """How many of `size` people to draw anew."""
+        """Return how many of `size` people to draw again."""
         rates = self._ways.now
         drawing, changing = rates[DRAW] ** 2, (rates[:DRAW] @ self._chances) ** 2
         return int(size * np.clip(drawing / (drawing + changing), LEAST, 1 - LEAST))
 
     def choose(self, n: int, rng: np.random.Generator) -> _Change:
-        """How to change `n` people."""
+        """Choose how to change `n` people."""
         lots = rng.integers(0, LOTS, (3, n), dtype=np.uint16)
         way = _lots(self._chances).take(lots[0])
         square = self._attributes.now.reshape(2, -1) ** 2
@@ -351,7 +351,7 @@ class _Ways:
 
 
 def _lots(chance: Floats) -> Ints:
-    """What each of `LOTS` equal lots stands for: faster than a search for each person."""
+    """Return what each of `LOTS` equal lots stands for: faster than a search for each person."""
     return np.searchsorted(chance.cumsum()[:-1], (np.arange(LOTS) + 0.5) / LOTS)
 
 
@@ -362,7 +362,7 @@ class _Possible:
         self._world, self._seeds, self._drawn = context, seeds, 0
 
     def most_changes(self, ways: _Ways) -> int:
-        """How many people of a round may be changed ones."""
+        """Return how many people of a round may be changed ones."""
         del ways
         return LARGEST
 
@@ -376,7 +376,7 @@ class _Possible:
     def change(
         self, x: Rows, origin: Ints, change: _Change, rng: np.random.Generator
     ) -> tuple[Rows, None]:
-        """The people with one or two attributes changed; all are others now."""
+        """Return the people with one or two attributes changed; all are others now."""
         del origin
         return _changed(self._world, x, change, rng), None
 
@@ -400,8 +400,8 @@ class _Plausible:
     def change(
         self, x: Rows, origin: Ints, change: _Change, rng: np.random.Generator
     ) -> tuple[Rows, Mask]:
-        """The people with attributes, and those linked to them, as a record like the ancestor has
-        them; and who of them are others now, and could exist.
+        """Return the people with attributes, and those linked to them, as a record like the
+        ancestor has them; and who of them are others now, and could exist.
         """
         proposed = _changed(self._world, x, change, rng)
         moved = self._people.step(x, proposed, self._people.donors[origin], rng)

@@ -1,4 +1,4 @@
-"""The honest control: NeuronFair's search with chance in the place of its gradient. A guided method
+"""Honest control: NeuronFair's search with chance in the place of its gradient. A guided method
 must beat it.
 
 Global: from the same seeds, every attribute steps up, down or not at all by chance. Local: one

@@ -173,7 +173,7 @@ class _Family:
         self._proposed: set[int] = set()
 
     def local(self, path: list[Predicate], parent: Child) -> Iterator[Child]:
-        """The path with one predicate negated, for each predicate that is not on a sensitive
+        """Return the path with one predicate negated, for each predicate that is not on a sensitive
         attribute.
         """
         for place, predicate in enumerate(path):
@@ -183,8 +183,8 @@ class _Family:
                     yield Child(LOCAL_RANK + mean_confidence(condition), row, parent.origin)
 
     def far(self, path: list[Predicate], parent: Child, least: float) -> Iterator[Child]:
-        """A prefix of the path and the negation of what follows, as long as the path's confidence
-        is not below the least.
+        """Return a prefix of the path and the negation of what follows, as long as the path's
+        confidence is not below the least.
         """
         prefix: list[Predicate] = []
         for predicate in (each for each in path if each.column not in self._sensitive):
@@ -256,5 +256,5 @@ class RankedQueue:
 
 
 def mean_confidence(condition: list[Predicate]) -> float:
-    """The mean confidence of the predicates."""
+    """Return the mean confidence of the predicates."""
     return sum(each.confidence for each in condition) / len(condition)

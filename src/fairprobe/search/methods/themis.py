@@ -112,12 +112,12 @@ class Themis(Explorer):
         return max(rate.high - rate.estimate, rate.estimate - rate.low)
 
     def _done(self, tally: _Tally) -> float:
-        """An interval shrinks with the root of the draws."""
+        """Return an interval shrinks with the root of the draws."""
         return min((self.error / self._half_width(tally)) ** 2, 1.0) if tally.draws else 0.0
 
 
 class _Tally:
-    """What the draws have shown."""
+    """Counts of what the draws have shown."""
 
     def __init__(self) -> None:
         self.draws = self.hits = 0
@@ -136,11 +136,13 @@ class _Tally:
         self.labels = counted
 
     def causal(self, confidence: float) -> Rate:
-        """The causal score at this confidence, all looks together."""
+        """Return the causal score at this confidence, all looks together."""
         return Rate.of(self.hits, self.draws, confidence_at_look(confidence, self.looks))
 
     def group(self, confidence: float) -> tuple[float, float, float]:
-        """The group score and its interval: of the class on which sensitive values differ most."""
+        """Return the group score and its interval: of the class on which sensitive values differ
+        most.
+        """
         drawn = self.labels.sum(axis=1)
         if (drawn > 0).sum() < 2:
             return 0.0, 0.0, 1.0
