@@ -63,7 +63,7 @@ def report(document: ExperimentDocument) -> Section:
         Terms({name: about[name] for name in facts if name in about}),
         Text(document.intro),
         *(_table(document, measure) for measure in document.measures),
-        *(_figure(figure) for figure in document.figures),
+        Section("Figures", [_figure(figure) for figure in document.figures]),
         Section("How it was measured", [Text(reading), Terms(about)]),
         Section("Notes", [Notes(document.notes)]),
         Section("The paper", [Text(document.citation)]),
@@ -212,10 +212,9 @@ def _all_numbers(
 # -- figures ---------------------------------------------------------------------------------------
 
 
-def _figure(figure: documents.Figure) -> Section:
+def _figure(figure: documents.Figure) -> Plot:
     chart = _lines(figure) if isinstance(figure, documents.Lines) else _bars(figure)
-    plot = Plot(figure.title, chart, figure.caption, figure_table(figure))
-    return Section(figure.title, [plot])
+    return Plot(figure.title, chart, figure.caption, figure_table(figure))
 
 
 def _lines(figure: documents.Lines) -> Lines:
