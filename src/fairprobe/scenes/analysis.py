@@ -27,7 +27,7 @@ evidence holds:
 - Chance is judged by scenes, with all their tests, for all classes at once, in two ways that must
   agree; p is the larger one. Signs of whole scenes are flipped (`statistics.max_t`): classes may
   differ in how many tests they have, but few scenes with large scores mislead. And classes are
-  exchanged within equal situations (`statistics.exchange`), a class in a scene counting once,
+  exchanged within equal situations (`statistics.max_t`), a class in a scene counting once,
   however many tests it has: errors may be few and come together.
 - Two analyses are *primary* and judged together: all mutations, by the ground truth and by the
   objects lost (`PRIMARY`), for all recognizers of a run. They alone name classes. Of twenty runs
