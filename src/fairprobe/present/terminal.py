@@ -13,16 +13,18 @@ from rich.text import Text
 
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.present.image_tables import repair_table, searches_table
-from fairprobe.runs.kinds import RunDocument
+from fairprobe.report.terminal import terminal
+from fairprobe.runs.kinds import RunDocument, report_of
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Entry
 
 
 def summary(document: RunDocument) -> RenderableType:
-    """A run's document, for a terminal. Sentences are for the terminal to break: they must not be
-    cropped.
-    """
+    """Render the summary of a run."""
+    report = report_of(document)
+    if report is not None:
+        return terminal(report)
     assert isinstance(document, ImagesDocument)
     return _of_images(document)
 
