@@ -24,9 +24,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from fairprobe.audits.certify import proved_share
 from fairprobe.certificates.bounds import bounds
 from fairprobe.certificates.branch import Limit, Search
+from fairprobe.certificates.certify import proved_share
 from fairprobe.certificates.chain import Chain
 from fairprobe.certificates.exact import enumerated, rate
 from fairprobe.certificates.fold import chain_of

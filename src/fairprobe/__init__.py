@@ -30,9 +30,9 @@ if TYPE_CHECKING:
         search,
     )
     from fairprobe.audits import Audit, audit, repair, save
-    from fairprobe.audits.certify import Certificate, certify
     from fairprobe.audits.images import audit_images
     from fairprobe.audits.scores import audit_scores
+    from fairprobe.certificates.certify import Certificate, certify
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
@@ -69,7 +69,7 @@ _HOMES = {
     "Attribute": "schema",
     "Audit": "audits",
     "Budget": "search",
-    "Certificate": "audits.certify",
+    "Certificate": "certificates.certify",
     "Constraint": "schema",
     "Coupling": "schema",
     "Dataset": "datasets",
@@ -88,7 +88,7 @@ _HOMES = {
     "audit_scenes": "scenes.audit",
     "audit_scores": "audits.scores",
     "audit_text": "language.text",
-    "certify": "audits.certify",
+    "certify": "certificates.certify",
     "check": "gate",
     "judge": "judgement",
     "load_model": "models",

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairprobe.audits.certify import proved_share, with_proved_shares
 from fairprobe.audits.models import as_model
 from fairprobe.audits.post_hoc import repair_post_hoc
 from fairprobe.audits.resume import check_repair
@@ -17,6 +16,7 @@ from fairprobe.audits.scores import ScoreAudit
 from fairprobe.audits.stages import AUTO
 from fairprobe.audits.table import Audit, audit
 from fairprobe.audits.written import written
+from fairprobe.certificates.certify import proved_share
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ScoresDocument
 from fairprobe.documents.fairness import TAU
@@ -174,7 +174,26 @@ def _proven(
     is_certified = isinstance(how, Certified)
     proved = partial(proved_share, data=data) if is_certified else None
     proof = prove(network, data, how, seed=seed, kept=kept, proved=proved, **limits, **search)
-    return with_proved_shares(proof, network, data) if is_certified else proof
+    return _with_proved_shares(proof, network, data) if is_certified else proof
+
+
+def _with_proved_shares(
+    proof: Proof, given: TorchModel, data: Dataset, seconds: float = 20.0
+) -> Proof:
+    """Add the proved share of the network before and after, each in `seconds`. A blind network
+    ignores the attributes by construction, so all of it is proved.
+    """
+    before, after = (proved_share(model, data, seconds) for model in (given, proof.model))
+    controls = {
+        name: replace(each, proved=1.0) if name == "blind" else each
+        for name, each in proof.controls.items()
+    }
+    return replace(
+        proof,
+        before=replace(proof.before, proved=before),
+        after=replace(proof.after, proved=after),
+        controls=controls,
+    )
 
 
 def _seed_of(model: Model, default: int = 0) -> int:

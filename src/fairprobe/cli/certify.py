@@ -99,22 +99,21 @@ def certify(
                 "--model and --table go with a run. Name the model first, and --data."
             )
         rows = how.of(data, sensitive).open()
-        from fairprobe.audits.certify import certify as prove
+        from fairprobe.certificates.certify import certify as prove
 
         with progress(show=show, at_once=True) as on_stage:
             network = replace(named, model=what).open(rows, nothing_to_train)
             done = prove(rows, network, rows.domain.sensitive, progress=on_stage, **options)
             folder = done.save(out or Path("certificate"))
         if as_json:
-            from fairprobe.documents import encode
+            from fairprobe.results import encode
 
             write_json(encode(done.document).decode())
         elif not quiet:
-            from fairprobe.present.certificate_sentences import claim as said
-            from fairprobe.present.certificate_sentences import people
+            from fairprobe.certificates.report import report
+            from fairprobe.report.terminal import terminal
 
-            _print(said(done.document))
-            _print(people(done.document))
+            output.print(terminal(report(done.document, done.title)), crop=False)
             _print(f"Certificate: {folder / 'certificate.npz'}, report: {folder / 'report.html'}")
         _end(done.interrupted, folder)
 
@@ -128,7 +127,7 @@ def _run(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    from fairprobe.audits.certify import certify_run
+    from fairprobe.certificates.certify import certify_run
 
     with progress(show=not (quiet or as_json), at_once=True) as on_stage:
         document, done = certify_run(

@@ -1,15 +1,14 @@
-"""Sections about what follows an audit: the repair of the model, its certificate, and the answers
-of a chat endpoint.
+"""Sections about what follows an audit: the repair of the model, and the answers of a chat
+endpoint.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairprobe.documents import CertificateDocument, RepairDocument, ScoresDocument
+from fairprobe.documents import RepairDocument, ScoresDocument
 from fairprobe.documents.chat import ChatDocument
 from fairprobe.present import (
-    certificate_sentences,
     chat_sentences,
     repair_figures,
     repair_sentences,
@@ -98,21 +97,6 @@ def amounts_repair_section(run: ScoresDocument) -> Section:
             ),
         ],
         level="summary",
-    )
-
-
-def certificate_section(certificate: CertificateDocument) -> Section:
-    """Show what is proved about the network."""
-    say = certificate_sentences
-    return Section(
-        "What is proved",
-        [
-            Text(say.claim(certificate)),
-            Text(" ".join(filter(None, (say.rest(certificate), say.people(certificate))))),
-            converted(say.neighborhoods(certificate), folded=True),
-            Text(f"{say.how(certificate)} {say.CAVEAT}", "note"),
-        ],
-        anchor="certificate",
     )
 
 

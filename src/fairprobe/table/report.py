@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fairprobe.catalogue import MEASURES
+from fairprobe.certificates.report import certificate_section
+from fairprobe.certificates.report import numbers as certified
 from fairprobe.documents import ScoresDocument, TableDocument
 from fairprobe.documents.table import FORMAT
 from fairprobe.measures import added_readings
@@ -39,7 +41,6 @@ from fairprobe.table.groups import (
 from fairprobe.table.neurons import neurons_section
 from fairprobe.table.proofs import (
     amounts_repair_section,
-    certificate_section,
     chat_section,
     repair_section,
 )
@@ -156,6 +157,8 @@ def _numbers(run: TableRun) -> list[Number | None]:
     if run.amounts is not None:
         largest = f"largest {amount(run.amounts.change.largest)}"
         numbers.append(Number(run.amounts.change.mean, CHANGE, unit="amount", detail=largest))
+    if run.certificate is not None:
+        numbers += certified(run.certificate)
     if run.people.severity is not None:
         numbers.append(severity_number(run.people.severity))
     if run.fairness is not None:

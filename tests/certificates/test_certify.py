@@ -11,7 +11,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 import fairprobe as fp
-from fairprobe.audits import certify as room
+from fairprobe.certificates import certify as room
 from fairprobe.certificates import checker
 from fairprobe.certificates.fold import chain_of
 from fairprobe.certificates.people import proved_radius
@@ -89,7 +89,7 @@ def test_the_command_certifies_a_run_and_checks_the_file(
     report = (run / "report.html").read_text(encoding="utf-8")
     assert "What is proved" in report
     shown = CliRunner().invoke(app, ["show", str(run)])
-    assert "Proved to be treated alike" in shown.output
+    assert "Possible people proved" in shown.output
     checked = CliRunner().invoke(app, ["certify", "--check", str(run / "certificate.npz")])
     assert checked.exit_code == OK, checked.output
     (tmp_path / "damaged.npz").write_bytes((run / "certificate.npz").read_bytes()[:-900])
