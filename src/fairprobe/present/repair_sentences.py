@@ -254,7 +254,9 @@ def groups_compared(repair: RepairDocument) -> str:
     verdict = repair.verdict
     harmed = sum(each.is_harm for each in verdict.subgroups)
     found = (
-        f"{plural(harmed, 'of them shows', 'of them show')} harm" if harmed else "No group shows harm"
+        f"{plural(harmed, 'of them shows', 'of them show')} harm"
+        if harmed
+        else "No group shows harm"
     )
     return (
         f"{plural(verdict.subgroups_compared, 'comparison')} of groups of at least 30 people held"
