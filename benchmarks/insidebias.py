@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from torch import nn
 
-from fairprobe.interpret.excitement import Excitement, excitement
-from fairprobe.interpret.insidebias import compare
+from fairprobe.images.activation_ratio import compare
+from fairprobe.images.excitement import Excitement, excitement
 from papers.data.fetching import FAIRFACE, placed
 from papers.insidebias_faces import (
     GROUPS,

@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 
 from fairprobe.arrays import Ints
-from fairprobe.documents import Count, Document, Settings, Share
+from fairprobe.documents import Count, Document, Share
 from fairprobe.errors import SettingError
-from fairprobe.interpret.excitement import Excitement, excitement
-from fairprobe.interpret.insidebias import compare
+from fairprobe.images.activation_ratio import InsideBias, compare
+from fairprobe.images.excitement import Excitement, excitement
 from fairprobe.networks.vision import vgg
 from fairprobe.networks.vision_training import ON_IMAGES, labels_of, train_on_images
 from fairprobe.statistics.correlation import clustered_correlation
@@ -37,48 +37,19 @@ TAU = 0.8
 SEPARATED = measure("SEPARATED")
 
 
-class FoundLayer(msgspec.Struct, frozen=True):
-    """λ of each group in a layer."""
-
-    name: str
-    activation: dict[str, float]
-
-
-class Found(msgspec.Struct, frozen=True):
-    """What the tables read of an `InsideBias`."""
-
-    ratio: float
-    low: float
-    high: float
-    by_chance: float
-    decisive: str
-    layers: list[FoundLayer]
-    curves: dict[str, list[float]]
-    common_curves: dict[str, list[float]] = {}  # empty in records of an earlier version
-
-    @property
-    def activation(self) -> dict[str, float]:
-        """λ of each group in the layer that decides."""
-        return next(layer for layer in self.layers if layer.name == self.decisive).activation
-
-
 class ExaminedNetwork(Document, frozen=True, kw_only=True):
     """A network: where its images came from, how often it is right in each group, and the whole
-    comparison of the groups as plain data.
+    comparison of the groups.
     """
 
     source: str
     right: dict[str, Share]
-    found: Settings
-
-    @property
-    def inside(self) -> Found:
-        return msgspec.convert(self.found, Found)
+    found: InsideBias
 
     @property
     def activation(self) -> dict[str, float]:
         """λ of each group in the layer that decides."""
-        return self.inside.activation
+        return self.found.decisive.activation
 
 
 Network = TypeVar("Network", bound=ExaminedNetwork)
@@ -142,7 +113,7 @@ class Examination(Experiment, Generic[Network]):
 
     def values(self, measure: str, kind: str, networks: Networks[Network]) -> tuple[float, ...]:
         """One value for each network."""
-        others = [one.inside.ratio for one in networks[UNBIASED] if one is not None]
+        others = [one.found.ratio for one in networks[UNBIASED] if one is not None]
         own = kind.removeprefix("biased_")
         return tuple(
             float(self.value(measure, own, one, others))
@@ -152,14 +123,14 @@ class Examination(Experiment, Generic[Network]):
 
     def value(self, measure: str, own: str, network: Network, unbiased: Sequence[float]) -> float:
         """The measure of one network, given Λ of the unbiased ones."""
-        found = network.inside
+        found = network.found
         if measure == "highest":
-            return max(found.activation, key=lambda name: found.activation[name]) == own
+            return found.highest == own
         if measure == "separated":
             return fmean(found.ratio < other for other in unbiased) if unbiased else nan
         if measure.startswith("lambda_"):
             return network.activation[measure.removeprefix("lambda_")]
-        number: float = getattr(found, measure)
+        number: float = getattr(found.decisive, measure)
         return number
 
 
@@ -207,8 +178,8 @@ def curves(
     is_common: bool = False,
 ) -> Lines:
     """Figure 4: the normalized λ' of each group over the layers."""
-    inside = [one.inside for one in networks]
-    found = [(is_common and one.common_curves) or one.curves for one in inside]
+    inside = [one.found for one in networks]
+    found = [one.common_curves if is_common else one.curves for one in inside]
     layers = range(len(next(iter(found[0].values()))))
     series = [
         Series(
@@ -304,7 +275,7 @@ def look(settings: Plain, inputs: Inputs) -> DigitNetwork:
         },
         ratio=found.ratio,
         highest=found.highest,
-        found=found.to_dict(),
+        found=found,
         samples={
             str(count): small_samples(excited, count, settings) for count in settings["counts"]
         },

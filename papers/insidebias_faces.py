@@ -24,8 +24,8 @@ from fairprobe.datasets.image_sets import ImageSet, open_images
 from fairprobe.datasets.pictures import Bytes
 from fairprobe.documents import Count, Share
 from fairprobe.errors import DataError, SettingError
-from fairprobe.interpret.excitement import Excitement, excitement
-from fairprobe.interpret.insidebias import compare
+from fairprobe.images.activation_ratio import compare
+from fairprobe.images.excitement import Excitement, excitement
 from fairprobe.models import one_thread
 from fairprobe.networks.vision import resnet, vgg
 from fairprobe.networks.vision_training import AT_ONCE, ON_IMAGES, train_on_images
@@ -172,7 +172,7 @@ def look(settings: Plain, inputs: Inputs) -> FaceNetwork:
         tested=test.counts(),
         right=test.means((sure > 0.5).astype(np.float64)),
         score=test.means(sure),
-        found=compare(excited, seed=seed).to_dict(),
+        found=compare(excited, seed=seed),
         few=small_samples(excited, settings["count"], settings),
         sure=_surest(excited, settings),
     )
@@ -408,7 +408,7 @@ def verdict(network: str, networks: Networks[FaceNetwork]) -> str:
     """
     ratios: dict[bool, list[float]] = {True: [], False: []}
     for kind, own in networks.items():
-        ratios[kind == UNBIASED] += [one.inside.ratio for one in own if one is not None]
+        ratios[kind == UNBIASED] += [one.found.ratio for one in own if one is not None]
     unbiased, biased = ratios[True], ratios[False]
     if not biased or not unbiased:
         return ""

@@ -16,12 +16,15 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from fairprobe.datasets.image_folders import read_groups
-from fairprobe.documents import from_dict
-from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import DataError, StorageError
-from fairprobe.interpret import insidebias
+from fairprobe.images import InsideBias, insidebias
+from fairprobe.images.activation_ratio import ImageGroup, LayerActivation, PixelControl
+from fairprobe.images.insidebias_report import report
+from fairprobe.images.insidebias_run import InsideBiasRun
 from fairprobe.networks.vision import vgg
-from fairprobe.present.insidebias_page import render_insidebias
+from fairprobe.report.html import page
+from fairprobe.report.markdown import markdown
+from fairprobe.results import from_dict, to_dict
 from tests.cli.test_cli import ask
 from tests.model_files import (
     dense,
@@ -129,11 +132,12 @@ def test_a_network_of_own_code_that_reacts_differently_is_found_out(
     assert answer.code == 0
     body = json.loads(answer.out)
     assert body == json.loads((tmp_path / "bias.json").read_text())
-    assert body["verdict"] == "different"
-    assert body["ratio"] == pytest.approx(0.2, abs=0.01)
-    assert body["pixels"]["p_value"] <= 0.01
     assert body["messages"] == []
-    assert not {"highest", "lowest", "tau"} & set(body)
+    result = from_dict(body["result"], InsideBias)
+    assert result.verdict == "different"
+    assert result.ratio == pytest.approx(0.2, abs=0.01)
+    assert body["result"]["pixels"]["p_value"] <= 0.01
+    assert not {"highest", "lowest", "tau"} & set(body["result"])
 
 
 def test_the_terminal_shows_a_sentence_and_every_layer_and_names_no_group(
@@ -141,14 +145,17 @@ def test_the_terminal_shows_a_sentence_and_every_layer_and_names_no_group(
 ) -> None:
     answer = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces)
     assert answer.code == 0
-    said = next(line for line in answer.out.splitlines() if not line.startswith("Warning: "))
-    assert said.startswith("The network reacts differently to the groups: Λ = 0.20 in layer '1'")
+    headline, said, *_ = answer.out.splitlines()
+    assert headline == "The network reacts differently to the groups"
+    assert said.startswith(
+        "The images of the groups activate it differently: Λ = 0.20 in layer '1'"
+    )
     assert "p = 0.001" in said
     assert "Brightness and contrast alone do not explain it" in said
     assert "'blue'" not in said
     assert "This does not show which group the network knows less" in said
     assert "Without labels it is not known whether the network is any good." in said
-    assert "λ blue (10)" in answer.out
+    assert "Activation Ratio Λ" in answer.out
     assert ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--quiet").out == ""
 
 
@@ -176,13 +183,16 @@ def test_several_criteria_are_compared_in_one_run_and_labels_give_accuracy_by_gr
     answer = ask("insidebias", *words, "--labels", labels, "--over-maps", "average", "--json",
                  "--out", tmp_path / "bias.json", "--report", tmp_path / "bias.html")  # fmt: skip
     assert answer.code == 0, answer.err
-    color, parity = json.loads(answer.out)
-    assert (color["criterion"], parity["criterion"]) == ("color", "parity")
-    assert (color["verdict"], parity["verdict"]) == ("different", "no difference found")
-    assert color["p_adjusted"] == pytest.approx(2 * color["p_value"])
-    assert [one["right"]["samples"] for one in color["answers"]["groups"]] == [10, 10]
-    assert {one["right"]["estimate"] for one in color["answers"]["groups"]} == {0.5}
-    assert json.loads((tmp_path / "bias-parity.json").read_text()) == parity
+    bodies = json.loads(answer.out)
+    color, parity = (from_dict(body, InsideBiasRun) for body in bodies)
+    assert (color.criterion, parity.criterion) == ("color", "parity")
+    verdicts = (color.result.verdict, parity.result.verdict)
+    assert verdicts == ("different", "no difference found")
+    assert color.p_adjusted == pytest.approx(2 * color.result.p_value)
+    assert color.result.answers is not None
+    rates = [one.right for one in color.result.answers.groups]
+    assert [rate and (rate.estimate, rate.samples) for rate in rates] == [(0.5, 10)] * 2
+    assert json.loads((tmp_path / "bias-parity.json").read_text()) == bodies[1]
     page = (tmp_path / "bias-color.html").read_text()
     assert "Answers by group" in page
     assert "one scale for all groups" in page
@@ -218,7 +228,7 @@ def test_accuracy_is_that_of_all_images_not_of_those_chosen_by_confidence(
     assert "50.0 %" in answer.out
     page = (tmp_path / "bias-parity.html").read_text(encoding="utf-8")
     assert "Score and accuracy are those of all images" in page
-    parity = json.loads(ask(*words, "--json").out)[-1]
+    parity = json.loads(ask(*words, "--json").out)[-1]["result"]
     assert [group["images"] for group in parity["groups"]] == [5, 5]
     for group in parity["answers"]["groups"]:
         assert (group["images"], group["right"]["estimate"]) == (10, 0.5)
@@ -262,14 +272,16 @@ def test_a_difference_that_is_only_about_brightness_is_named(
         "insidebias", "--model", f"{code}:{network}", "--groups", tmp_path / "groups", "--json"
     )
     body = json.loads(answer.out)
-    assert body["verdict"] == "different"
-    assert body["ratio"] < 0.85
-    pixels = body["pixels"]
+    result = from_dict(body["result"], InsideBias)
+    assert (result.verdict, result.ratio < 0.85) == ("different", True)
+    pixels = body["result"]["pixels"]
     assert pixels["brightness"]["dark"] < pixels["brightness"]["bright"]
     assert pixels["brightness_p_value"] <= 0.01
     assert pixels["p_value"] > 0.05
     assert pixels["ratio"] > 0.95
-    assert "Brightness and contrast can explain it" in body["sentence"]
+    assert "Brightness and contrast can explain it" in markdown(
+        report(from_dict(body, InsideBiasRun))
+    )
 
 
 def test_an_untrained_network_that_answers_alike_is_warned_about(faces: Path, code: str) -> None:
@@ -279,12 +291,12 @@ def test_an_untrained_network_that_answers_alike_is_warned_about(faces: Path, co
     words: list[str | Path] = ["insidebias", "--model", f"{code}:digits", "--groups", faces]
     answer = ask(*words, "--labels", faces.parent / "labels.csv")
     assert answer.code == 0
-    assert answer.out.startswith("Warning: The network ")
+    assert "The network is right on " in answer.out
     assert "not shown to be better than always giving the commonest label (83.3 %)" in answer.out
     assert "8 images have no label" in answer.said
     assert "Without labels" not in answer.out
     body = json.loads(ask(*words, "--json").out)
-    assert body["answers"]["is_constant"] == any("same answer" in one for one in body["warnings"])
+    assert body["result"]["answers"]["is_constant"] == ("the same answer" in answer.out)
     for text, message in (
         ("name,label\nred/0.png,1", "has the columns name, label; expected 'file' and 'label'"),
         ("file,label\nred/0.png,cat", "gives red/0.png the label 'cat'; expected the number"),
@@ -369,7 +381,7 @@ def test_the_report_shows_what_was_found_and_trusts_no_name(
 def test_the_headline_of_a_report_says_no_more_than_the_control_allows(
     p_value: float, equal: float | None, headline: str
 ) -> None:
-    html = render_insidebias(from_dict(a_document(p_value, equal), InsideBiasDocument))
+    html = page(report(a_run(p_value, equal)))
     assert headline in html
     assert ('class="verdict found"' in html) == (p_value == equal == 0.01)
     assert ("(control)" in html) == (equal is not None)
@@ -385,82 +397,86 @@ def test_the_papers_rule_is_shown_beside_the_verdict_and_never_as_it(
     plain, ruled = ask(*words), ask(*words, "--tau", "0.8", "--report", tmp_path / "bias.html")
     assert ruled.code == 0
     assert "rule" not in plain.out
-    assert ruled.out.startswith(plain.out.splitlines()[0])  # the verdict is the same
+    assert ruled.out.splitlines()[:2] == plain.out.splitlines()[:2]  # the verdict is the same
     for text in (ruled.out, (tmp_path / "bias.html").read_text(encoding="utf-8")):
         flat = " ".join(text.replace("\N{NO-BREAK SPACE}", " ").replace("&#39;", "'").split())
         assert "The paper's rule calls the network biased: Λ = 0.20 is below τ = 0.8." in flat
         assert "This is not the verdict." in flat
         assert "a false alarm in 52 % of samples of five images a group" in flat
-    assert json.loads(ask(*words, "--tau", "0.1", "--json").out)["rule"]["is_biased"] is False
+    assert (
+        json.loads(ask(*words, "--tau", "0.1", "--json").out)["result"]["rule"]["is_biased"]
+        is False
+    )
     assert ask(*words, "--tau", "0").code == ask(*words, "--tau", "2").code == 2
 
 
 @pytest.mark.parametrize(
-    ("rule", "message"),
+    ("changes", "message"),
     [
-        ({"tau": 0.8, "is_biased": False, "by_chance": 0.1}, "contradicts the ratio 0.7"),
-        ({"tau": 0.6, "is_biased": True, "by_chance": 0.1}, "contradicts the ratio 0.7"),
-        ({"tau": -1, "is_biased": False, "by_chance": 0.1}, "tau"),
+        ({"rule": {"tau": 0.8, "is_biased": False, "by_chance": 0.1}}, "contradicts the ratio 0.7"),
+        ({"rule": {"tau": 0.6, "is_biased": True, "by_chance": 0.1}}, "contradicts the ratio 0.7"),
+        ({"rule": {"tau": -1, "is_biased": False, "by_chance": 0.1}}, "tau"),
+        ({"layers": []}, "'relu' that decides is not compared"),
+        ({"groups": [{"name": "a", "images": 5}]}, "has other groups"),
     ],
 )
-def test_a_document_whose_rule_contradicts_its_ratio_is_refused(
-    rule: dict[str, Any], message: str
-) -> None:
+def test_a_result_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(StorageError, match=message):
-        from_dict(a_document(0.01, None) | {"rule": rule}, InsideBiasDocument)
+        from_dict(to_dict(a_result(0.01, None)) | changes, InsideBias)
 
 
-def test_a_document_whose_verdict_contradicts_its_p_value_is_refused() -> None:
-    with pytest.raises(StorageError, match=r"'no difference found' contradicts the p-value 0.01"):
-        from_dict(a_document(0.01, None) | {"verdict": "no difference found"}, InsideBiasDocument)
+def a_result(p_value: float, equal: float | None) -> InsideBias:
+    dead = LayerActivation(
+        name="dead", maps=1, is_convolution=True, activation={"a": 1.0, "b": 0.0}
+    )
+    layer = LayerActivation(
+        name="relu",
+        maps=1,
+        is_convolution=True,
+        activation={"a": 1.0, "b": 0.7},
+        ratio=0.7,
+        low=0.6,
+        high=0.75,
+        p_value=p_value,
+        by_chance=0.95,
+        detectable=0.9,
+    )
+    pixels = PixelControl(
+        brightness={"a": 0.5, "b": 0.4},
+        contrast={"a": 0.1, "b": 0.1},
+        brightness_ratio=0.8,
+        brightness_p_value=0.02,
+        contrast_ratio=None,
+        contrast_p_value=None,
+        ratio=None if equal is None else 0.8,
+        p_value=equal,
+    )
+    return InsideBias(
+        groups=[ImageGroup(name=name, images=5) for name in "ab"],
+        layers=[dead, layer],
+        decisive=layer,
+        order="image",
+        resamples=1000,
+        pixels=pixels,
+    )
 
 
-def a_document(p_value: float, equal: float | None) -> dict[str, Any]:
-    found = {
-        "ratio": 0.7,
-        "low": 0.6,
-        "high": 0.75,
-        "p_value": p_value,
-        "by_chance": 0.95,
-        "detectable": 0.9,
-    }
-    layer: dict[str, Any] = {
-        "name": "relu",
-        "maps": 1,
-        "is_convolution": True,
-        "activation": {"a": 1.0, "b": 0.7},
-        **found,
-    }
-    dead = layer | {"name": "dead", "activation": {"a": 1.0, "b": 0.0}} | dict.fromkeys(found)
-    return found | {
-        "verdict": "different" if p_value <= 0.05 else "no difference found",
-        "created": "2026-01-02T03:04:05+00:00",
-        "versions": {},
-        "seed": 0,
-        "model": {"kind": "torch", "name": "mine"},
-        "order": "image",
-        "warnings": ["It is dull."],
-        "sentence": "So it is.",
-        "groups": [{"name": "a", "images": 5}, {"name": "b", "images": 5}],
-        "decisive": "relu",
-        "confidence": 0.95,
-        "layers": [dead, layer],
-        "curves": {"a": [1.0, 1.0], "b": [0.0, 1.0]},
-        "resamples": 1000,
-        "messages": ["b/1.png is grey."],
-        "pixels": {
-            "brightness": {"a": 0.5, "b": 0.4},
-            "contrast": {"a": 0.1, "b": 0.1},
-            "brightness_ratio": 0.8,
-            "brightness_p_value": 0.02,
-            "contrast_ratio": None,
-            "contrast_p_value": None,
-            "ratio": None if equal is None else 0.8,
-            "p_value": equal,
-        },
-        "answers": None,
-        "references": [],
-    }
+def a_run(p_value: float, equal: float | None) -> InsideBiasRun:
+    return InsideBiasRun(
+        created="2026-01-02T03:04:05+00:00",
+        command="fairprobe insidebias",
+        versions={"fairprobe": "1"},
+        seed=0,
+        messages=["b/1.png is grey."],
+        model="mine",
+        height=12,
+        width=12,
+        result=a_result(p_value, equal),
+    )
+
+
+def test_the_report_is_this_markdown(golden: Any) -> None:
+    golden("insidebias.md", markdown(report(a_run(0.01, 0.4))))
 
 
 def test_the_layer_can_be_chosen(faces: Path, code: str) -> None:
@@ -472,11 +488,11 @@ def test_the_layer_can_be_chosen(faces: Path, code: str) -> None:
         faces,
         "--json",
     ]
-    whole = json.loads(ask(*words).out)
-    assert whole["decisive"] == "relu8"
-    first = json.loads(ask(*words, "--layer", "relu1").out)
+    whole = json.loads(ask(*words).out)["result"]
+    assert whole["decisive"]["name"] == "relu8"
+    first = json.loads(ask(*words, "--layer", "relu1").out)["result"]
     assert [layer["name"] for layer in first["layers"]] == ["relu1"]
-    assert first["ratio"] == whole["layers"][0]["ratio"]
+    assert first["decisive"]["ratio"] == whole["layers"][0]["ratio"]
 
 
 def test_weights_go_into_the_network(faces: Path, code: str, tmp_path: Path) -> None:
@@ -498,14 +514,16 @@ def test_weights_go_into_the_network(faces: Path, code: str, tmp_path: Path) -> 
         ).out
     )
     images = {name: as_numbers(group) for name, group in read_groups(faces).images.items()}
-    assert body["ratio"] == pytest.approx(insidebias(trained, images).ratio, rel=1e-5)
+    assert body["result"]["decisive"]["ratio"] == pytest.approx(
+        insidebias(trained, images).ratio, rel=1e-5
+    )
 
 
 def check_activations(body: dict[str, Any], faces: Path, weight: npt.NDArray[np.float32]) -> None:
     """λ of a layer of 3 × 3 convolutions (maps, channels, height, width) with ReLU, as torch works
     it out.
     """
-    (layer,) = body["layers"]
+    (layer,) = body["result"]["layers"]
     assert (layer["maps"], layer["is_convolution"]) == (len(weight), True)
     for name, images in read_groups(faces).images.items():
         maps = torch.relu(
@@ -641,7 +659,10 @@ def test_whatever_is_wrong_with_an_image_is_named_and_the_rest_goes_on(
     answer = ask("insidebias", "--model", f"{code}:sees_red", "--groups", faces, "--json")
     assert answer.code == 0
     body: dict[str, Any] = json.loads(answer.out)
-    assert body["groups"] == [{"name": "blue", "images": 12}, {"name": "red", "images": 10}]
+    assert body["result"]["groups"] == [
+        {"name": "blue", "images": 12},
+        {"name": "red", "images": 10},
+    ]
     assert body["messages"] == [
         "2 images: each cannot be read as an image and is left out (red/broken.png, red/half.png).",
         "blue/deep.png has more than 8 bits a channel and is left out.",

@@ -18,7 +18,7 @@ from docs import hooks
 from fairprobe.cli import app
 from fairprobe.datasets import catalogue
 from fairprobe.errors import InputError
-from fairprobe.interpret.excitement import OverMaps
+from fairprobe.images.excitement import OverMaps
 from fairprobe.repairs.catalogue import any_repair_named
 from fairprobe.scenes.plan import Variant
 from fairprobe.search.budget import Budget

@@ -13,13 +13,12 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from fairprobe.audits.insidebias import look_inside
-from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import ModelError
 from fairprobe.images.change import Change
+from fairprobe.images.excitement import excitement
+from fairprobe.images.insidebias_run import InsideBiasRun, look_inside
 from fairprobe.images.interpret import image_bias, layer_layouts
 from fairprobe.images.networks import open_network
-from fairprobe.interpret.excitement import excitement
 from tests.images.architectures import CLASSES, LABELS, SIDE, export, folder_resnet, resnet
 
 
@@ -106,8 +105,8 @@ def groups(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def activations(model: Path, groups: Path, **more: Any) -> dict[str, dict[str, float]]:
     (document,) = look_inside(str(model), groups, **more)
-    assert isinstance(document, InsideBiasDocument)
-    return {layer.name: dict(layer.activation) for layer in document.layers}
+    assert isinstance(document, InsideBiasRun)
+    return {layer.name: dict(layer.activation) for layer in document.result.layers}
 
 
 @pytest.mark.parametrize("kind", ["PvtV2", "Segformer"])

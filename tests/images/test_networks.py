@@ -17,20 +17,19 @@ from PIL import Image
 from safetensors.torch import load
 from torch import Tensor, nn
 
-from fairprobe.audits.insidebias import look_inside
 from fairprobe.datasets.image_sets import open_images
-from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, StorageError
 from fairprobe.images.change import Change
 from fairprobe.images.detector import Detector, OwnDetector, own_detector, small_detector
+from fairprobe.images.excitement import excitement
 from fairprobe.images.export import exported
+from fairprobe.images.insidebias_run import InsideBiasRun, look_inside
 from fairprobe.images.interpret import Tap, hidden_layers, image_bias, layer_layouts
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.networks import FromFolder, Preparation, _preparation, open_network
 from fairprobe.images.parts import Parts, _calls
 from fairprobe.images.search import ImageSearch, search_images
 from fairprobe.images.target import with_target
-from fairprobe.interpret.excitement import excitement
 from tests.images.architectures import (
     CLASSES,
     GELUS,
@@ -275,9 +274,9 @@ def test_insidebias_takes_a_convolutional_network_and_a_folder(
             Image.fromarray(pixels).save(tmp_path / group / f"{number}.png")
     for name in ("resnet.onnx", "resnet.pt2"):
         (document,) = look_inside(str(folder / name), tmp_path)
-        assert isinstance(document, InsideBiasDocument)
-        assert document.decisive == RELUS[-1]
-        assert [layer.name for layer in document.layers] == RELUS
+        assert isinstance(document, InsideBiasRun)
+        assert document.result.decisive.name == RELUS[-1]
+        assert [layer.name for layer in document.result.layers] == RELUS
     with pytest.raises(ModelError, match="sequence of tokens"):
         look_inside(str(folder / "vit"), tmp_path)
 

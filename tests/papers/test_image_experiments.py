@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PIL import Image
 
 from fairprobe.audits.images import ImageAudit, audit_images
@@ -17,6 +18,7 @@ from fairprobe.datasets.image_layouts import RACES
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import decode, to_dict
 from fairprobe.errors import DataError, SettingError, StorageError
+from fairprobe.images.activation_ratio import InsideBias, LayerActivation
 from papers import catalogue, insidebias, insidebias_faces, neuronfair_images, paper
 from papers.base import Experiment, Plan, Scale
 from papers.data.fetching import FACES_AND_OTHERS, FAIRFACE, placed
@@ -164,18 +166,23 @@ def test_the_shift_is_the_own_gain_minus_the_others_change() -> None:
 
 
 def ratios(*values: float) -> list[FaceNetwork | None]:
-    found = {"low": 0, "high": 1, "by_chance": 0.9, "decisive": "conv"}
+    layer = LayerActivation(
+        name="conv", maps=1, is_convolution=True, activation={}, low=0, high=1, ratio=1
+    )
+    layers = [replace(layer, ratio=value) for value in values]
     return [
         FaceNetwork(
             source="faces",
             right={},
-            found={**found, "ratio": value, "layers": [], "curves": {}},
+            found=InsideBias(
+                groups=[], layers=[layer], decisive=layer, order="image", resamples=100
+            ),
             learnt={},
             tested={},
             score={},
             few=Samples(below_tau=0, beyond_chance=0, ratio=value),
         )
-        for value in values
+        for layer, value in zip(layers, values, strict=True)
     ]
 
 

@@ -26,7 +26,7 @@ from fairprobe.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fairprobe.documents.insidebias import InsideBiasDocument, NotJudged
+    from fairprobe.images.insidebias_run import InsideBiasRun, NotJudged
 
 MODEL = (
     "module:function or file.py:function that returns a torch module, a file (.onnx, .pt2, .keras)"
@@ -134,12 +134,11 @@ def insidebias(
       fairprobe insidebias --model faces.onnx --groups faces --criteria people.csv --confident 0.99
     """
     with report_errors():
-        from fairprobe.audits.insidebias import look_inside
-        from fairprobe.documents import encode
-        from fairprobe.documents.insidebias import InsideBiasDocument
+        from fairprobe.images.insidebias_run import InsideBiasRun, look_inside
+        from fairprobe.results import encode
 
         with progress(show=not quiet and not as_json) as on_stage:
-            documents = look_inside(
+            runs = look_inside(
                 model,
                 groups,
                 weights=weights,
@@ -155,59 +154,51 @@ def insidebias(
                 command=command_line(),
                 progress=on_stage,
             )
-        judged = [one for one in documents if isinstance(one, InsideBiasDocument)]
-        for message in dict.fromkeys(message for one in judged for message in one.messages):
+        judged = [run for run in runs if isinstance(run, InsideBiasRun)]
+        for message in dict.fromkeys(message for run in judged for message in run.messages):
             say(message)
-        _write(documents, out, report)
+        _write(runs, out, report, is_shown=not quiet and not as_json)
         if as_json:
-            bodies = [encode(document).decode().rstrip() for document in documents]
+            bodies = [encode(run).decode().rstrip() for run in runs]
             write_json(f"[{', '.join(bodies)}]\n" if criteria is not None else f"{bodies[0]}\n")
-        elif not quiet:
-            for one in judged:
-                _print(one)
-                if report is not None:
-                    place = _named(report, one.criterion)
-                    output.print(f"Report: {place}", highlight=False, markup=False, soft_wrap=True)
         if not judged:
             raise typer.Exit(NOTHING_JUDGED)
 
 
 def _write(
-    documents: Sequence[InsideBiasDocument | NotJudged], out: Path | None, report: Path | None
+    runs: Sequence[InsideBiasRun | NotJudged],
+    out: Path | None,
+    report: Path | None,
+    *,
+    is_shown: bool,
 ) -> None:
-    """Write the files, and say of which criterion there are too few images."""
-    from fairprobe.documents import encode
-    from fairprobe.documents.insidebias import InsideBiasDocument
-    from fairprobe.present.insidebias_page import render_insidebias
+    """Write the files, print what was found, and name the criteria with too few images."""
+    from fairprobe.images.insidebias_report import report as report_of
+    from fairprobe.images.insidebias_run import InsideBiasRun
+    from fairprobe.report.html import page
+    from fairprobe.report.terminal import terminal
+    from fairprobe.results import encode
     from fairprobe.storage import write_text
 
-    for document in documents:
+    for run in runs:
         if out is not None:
-            write_text(_named(out, document.criterion), encode(document).decode())
-        if not isinstance(document, InsideBiasDocument):
-            say(f"Not judged by {document.criterion}: {document.reason}")
-        elif report is not None:
-            write_text(_named(report, document.criterion), render_insidebias(document))
+            write_text(_named(out, run.criterion), encode(run).decode())
+        if not isinstance(run, InsideBiasRun):
+            say(f"Not judged by {run.criterion}: {run.reason}")
+            continue
+        section, path = report_of(run), None
+        if report is not None:
+            path = _named(report, run.criterion)
+            write_text(path, page(section))
+        if is_shown:
+            if run.criterion:
+                output.print(run.criterion, style="bold", markup=False, highlight=False)
+            output.print(terminal(section), crop=False)
+            if path is not None:
+                output.print(f"Report: {path}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _named(path: Path, criterion: str) -> Path:
-    """The file of a criterion."""
+    """Return the file of a criterion."""
     plain = re.sub(r"[^\w.-]+", "-", criterion)
     return path.with_name(f"{path.stem}-{plain}{path.suffix}") if criterion else path
-
-
-def _print(document: InsideBiasDocument) -> None:
-    from fairprobe.present.insidebias_page import answers_table, layers_table, paper_rule
-
-    if document.criterion:
-        output.print(document.criterion, style="bold", markup=False, highlight=False)
-    for warning in document.warnings:
-        output.print(f"Warning: {warning}", markup=False, highlight=False, soft_wrap=True)
-    for said in filter(None, [document.sentence, paper_rule(document)]):
-        output.print(said, markup=False, highlight=False, soft_wrap=True)
-    if document.p_adjusted is not None:
-        output.print(f"p, adjusted for all criteria: {document.p_adjusted:.3f}", highlight=False)
-    output.print(layers_table(document).terminal())
-    answers = answers_table(document)
-    if answers.rows:
-        output.print(answers.terminal())

@@ -41,8 +41,7 @@ from fairprobe.models import Outputs, as_logits
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.models.trace import layer_names
 from fairprobe.networks import Training
-from fairprobe.networks.vision import SMALLEST as TRUNK_SMALLEST
-from fairprobe.networks.vision import TRUNKS, Pixels
+from fairprobe.networks.vision import TRUNK_SMALLEST, TRUNKS, Pixels
 from fairprobe.networks.vision import trunk as named_trunk
 from fairprobe.networks.vision_training import Images, train_on_images
 

@@ -26,9 +26,9 @@ from fairprobe.arrays import Floats
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.images.change import Change, check_change, pieces
 from fairprobe.images.detector import Detector
+from fairprobe.images.layout import Layout
 from fairprobe.images.networks import Prepared
 from fairprobe.interpret import LayerBias, NeuronBias
-from fairprobe.interpret.layout import Layout
 from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.models.trace import ACTIVATIONS, layer_names, source_names

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from fairprobe.errors import ModelError, suggest
+from fairprobe.images.layout import ATTENTION, CONVOLUTIONS, LINEAR
 from fairprobe.images.networks import Prepared
-from fairprobe.interpret.layout import ATTENTION, CONVOLUTIONS, LINEAR
 from fairprobe.models.trace import source_names
 
 WEIGHTED = LINEAR | CONVOLUTIONS | {torch.convolution}

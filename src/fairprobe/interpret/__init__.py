@@ -5,7 +5,6 @@ matters.
 from fairprobe.documents.table import Ablation
 from fairprobe.interpret.ablation import ablation
 from fairprobe.interpret.coverage import Coverage, coverage
-from fairprobe.interpret.insidebias import InsideBias, insidebias
 from fairprobe.interpret.neuron_bias import GRID, THRESHOLDS, LayerBias, NeuronBias, neuron_bias
 
 __all__ = [
@@ -13,11 +12,9 @@ __all__ = [
     "THRESHOLDS",
     "Ablation",
     "Coverage",
-    "InsideBias",
     "LayerBias",
     "NeuronBias",
     "ablation",
     "coverage",
-    "insidebias",
     "neuron_bias",
 ]

@@ -151,7 +151,7 @@ TrunkName = Literal["vgg16", "resnet50"]
 VGG16 = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)  # 0: pooling
 RESNET50 = ((64, 3), (128, 4), (256, 6), (512, 3))  # width and blocks of each stage
 WIDER = 4
-SMALLEST = 32  # pixels: five halvings leave one
+TRUNK_SMALLEST = 32  # pixels: five halvings leave one
 # of ImageNet's pixels, red first; pretrained weights expect pictures scaled by them
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CLASSIFIERS = ("classifier.", "fc.")  # what files have beyond the trunk

@@ -40,6 +40,7 @@ MODULES = {
     "table": "fairprobe.table.report",
     "scores": "fairprobe.table.amounts",
     "names": "fairprobe.language.names",
+    "insidebias": "fairprobe.images.insidebias_report",
     "scenes": "fairprobe.scenes.report",
     "text": "fairprobe.language.text_report",
 }

@@ -15,9 +15,10 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import DataError, InputError, ModelError, SettingError
-from fairprobe.interpret import InsideBias, insidebias
-from fairprobe.interpret.excitement import Excitement, Order, excitement
-from fairprobe.interpret.insidebias import compare
+from fairprobe.images import InsideBias, insidebias
+from fairprobe.images.activation_ratio import compare
+from fairprobe.images.excitement import Excitement, Order, excitement
+from fairprobe.results import from_dict
 from papers.data.mnist import COLORS
 from tests.helpers import linear
 
@@ -43,6 +44,14 @@ STEPS: Groups = {
     # (1, 0) and (1, 0)
     "b": np.ones((2, 1, 2, 2), dtype=np.float32),
 }
+
+
+def activation(found: InsideBias) -> tuple[float, ...]:
+    return tuple(found.decisive.activation.values())
+
+
+def sizes(found: InsideBias) -> tuple[int, ...]:
+    return tuple(group.images for group in found.groups)
 
 
 def seeing(*weights: float) -> nn.Sequential:
@@ -86,10 +95,10 @@ def test_the_strongest_map_is_taken_for_each_image_or_of_the_groups_mean(
     order: Any, expected: tuple[float, float]
 ) -> None:
     found = insidebias(TWO_MAPS, STEPS, order=order)
-    assert found.decisive.activation == pytest.approx(expected)
+    assert activation(found) == pytest.approx(expected)
     assert found.ratio == pytest.approx(expected[1] / expected[0])
     assert found.highest == "a"
-    assert (found.decisive.name, found.decisive.maps, found.images) == ("1", 2, (2, 2))
+    assert (found.decisive.name, found.decisive.maps, sizes(found)) == ("1", 2, (2, 2))
 
 
 def test_the_average_over_maps_is_the_paper_s_alternative() -> None:
@@ -97,8 +106,8 @@ def test_the_average_over_maps_is_the_paper_s_alternative() -> None:
     orders: tuple[Order, ...] = ("image", "group")
     for order in orders:
         found = insidebias(TWO_MAPS, STEPS, order=order, over_maps="average")
-        assert found.decisive.activation == pytest.approx((2.25, 0.5))
-    assert found.to_dict()["over_maps"] == "average"
+        assert activation(found) == pytest.approx((2.25, 0.5))
+    assert found.over_maps == "average"
     with pytest.raises(SettingError, match="maximum or the average"):
         insidebias(TWO_MAPS, STEPS, over_maps="median")  # type: ignore[arg-type]
 
@@ -107,9 +116,9 @@ def test_a_common_maximum_keeps_the_distance_between_groups() -> None:
     found = insidebias(TWO_MAPS, STEPS)
     for own, name in ((found.curves, "its own"), (found.common_curves, "common")):
         assert max(own["a"]) == 1, name
-    rows = np.array([layer.activation for layer in found.layers])
+    rows = np.array([list(layer.activation.values()) for layer in found.layers])
     for at, group in enumerate(found.groups):
-        assert found.common_curves[group] == pytest.approx(rows[:, at] / rows.max())
+        assert found.common_curves[group.name] == pytest.approx(rows[:, at] / rows.max())
     assert max(found.common_curves["b"]) == pytest.approx(rows[:, 1].max() / rows[:, 0].max())
 
 
@@ -143,12 +152,12 @@ def test_images_are_chosen_by_confidence_and_scores_and_accuracy_stand_by_group(
     )
     assert [one.right and one.right.hits for one in answers.groups] == [3, 2]
     chosen = insidebias(Convolved(), groups, labels=truth, confident=0.99, resamples=100)
-    assert (chosen.images, chosen.confident) == ((2, 2), 0.99)
-    assert chosen.decisive.activation == pytest.approx((6, 5.5))
+    assert (sizes(chosen), chosen.confident) == ((2, 2), 0.99)
+    assert activation(chosen) == pytest.approx((6, 5.5))
     assert chosen.answers == answers  # of all images: the chosen ones are right by construction
     # Without labels the network is sure of its own wrong answer, too.
     alone = insidebias(Convolved(), {**groups, "b": abs(groups["b"])}, confident=0.99)
-    assert alone.images == (2, 3)
+    assert sizes(alone) == (2, 3)
     assert alone.answers is not None
     assert alone.answers.groups[0].right is None
     with pytest.raises(DataError, match=r"surer than 0.999 of 0 images of group 'a'"):
@@ -195,10 +204,10 @@ def test_a_neuron_of_a_dense_layer_is_a_map_of_one_pixel() -> None:
     }
     found = insidebias(network, rows)
     first, second = found.layers
-    assert first.activation == pytest.approx(
+    assert tuple(first.activation.values()) == pytest.approx(
         ((2 + 3) / 2, 1)
     )  # the stronger of (1, 2), then of (3, 2)
-    assert second.activation == pytest.approx(((3 + 5) / 2, 1))
+    assert tuple(second.activation.values()) == pytest.approx(((3 + 5) / 2, 1))
     assert found.decisive is second  # without convolutions, the last hidden layer
     assert found.ratio == pytest.approx(0.25)
     assert found.curves == {"a": pytest.approx((2.5 / 4, 1)), "b": pytest.approx((1, 1))}
@@ -212,7 +221,7 @@ def test_the_last_convolution_decides_however_many_dense_layers_follow() -> None
     found = insidebias(network, STEPS)
     assert [layer.is_convolution for layer in found.layers] == [True, True, False]
     assert found.decisive.name == "3"
-    assert found.decisive.activation == pytest.approx((2 * (2.5 + 2) / 2, 2))
+    assert activation(found) == pytest.approx((2 * (2.5 + 2) / 2, 2))
 
 
 class Functional(nn.Module):
@@ -230,7 +239,7 @@ class Functional(nn.Module):
 
 
 def test_functions_that_work_in_place_are_seen_at_their_moment() -> None:
-    assert insidebias(Functional(), STEPS).decisive.activation == pytest.approx((2.75, 1.0))
+    assert activation(insidebias(Functional(), STEPS)) == pytest.approx((2.75, 1.0))
 
 
 def test_maps_may_have_their_channels_last() -> None:
@@ -239,9 +248,9 @@ def test_maps_may_have_their_channels_last() -> None:
             maps = TWO_MAPS[0](x).permute(0, 2, 3, 1)
             return F.relu(maps).flatten(1) * 1
 
-    assert insidebias(Last(), STEPS, channels_last=True).decisive.activation == pytest.approx(
-        (2.75, 1.0)
-    )
+    assert tuple(
+        insidebias(Last(), STEPS, channels_last=True).decisive.activation.values()
+    ) == pytest.approx((2.75, 1.0))
 
 
 def test_only_the_layers_that_are_named_are_looked_at() -> None:
@@ -259,10 +268,10 @@ def test_the_result_is_plain_data() -> None:
     found = insidebias(seeing(1.0, 1.0, 1.0), lights(10, 0))
     body = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert body["groups"] == [{"name": name, "images": 10} for name in COLORS]
-    assert body["ratio"] == found.ratio
-    assert body["layers"][0]["activation"]["red"] == found.layers[0].activation[0]
-    assert body["verdict"] == found.verdict
-    assert max(body["curves"]["red"]) == 1
+    assert body["decisive"]["ratio"] == found.ratio
+    assert body["layers"][0]["activation"] == found.layers[0].activation
+    assert max(found.curves["red"]) == 1
+    assert from_dict(body, InsideBias) == found
 
 
 def test_the_network_is_left_as_it_was_and_dropout_does_not_act() -> None:
@@ -284,7 +293,7 @@ def test_batches_and_tensors_change_nothing() -> None:
         batch=5,
         progress=lambda *at: steps.append(at),
     )
-    assert parts.decisive.activation == pytest.approx(whole.decisive.activation)
+    assert activation(parts) == pytest.approx(activation(whole))
     assert parts.verdict == whole.verdict
     assert steps[-1] == (69, 69)
 
@@ -487,7 +496,7 @@ def test_a_dead_layer_that_does_not_decide_has_no_ratio_and_does_no_harm() -> No
     )
     found = insidebias(network, lights(5, 0))
     assert found.layers[1].ratio is None
-    assert found.to_dict()["layers"][1]["low"] is None
+    assert found.layers[1].low is None
     assert [curve[1] for curve in found.curves.values()] == [0, 0, 0]
 
 

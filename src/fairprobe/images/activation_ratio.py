@@ -29,25 +29,26 @@ print. What is reported instead:
   compared with the Λ of groups of the same sizes that are dealt at random from all images.
 - Λ with brightness and contrast held equal, and its p-value: a linear regression on both within the
   groups; the residuals of the model without groups are exchanged (Freedman and Lane, 1983).
-- Against reference networks of known balance, which group excites this one less
-  (`insidebias_reference`). Two balanced networks differ as well, so a group is named only where
-  several references agree.
+- Against reference networks of known balance, which group excites this one less (`Reference`). The
+  images of two groups differ in more than how well a network knows them; a reference sees the same
+  images, so what they have in common cancels out. Two networks that were trained in the same way
+  differ as well, so a group is named only where several references agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from math import floor
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
+import msgspec
 import numpy as np
 from scipy.stats import norm, t
 from torch import nn
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.interpret.excitement import (
+from fairprobe.images.excitement import (
     AT_ONCE,
     Answers,
     Excitement,
@@ -56,20 +57,26 @@ from fairprobe.interpret.excitement import (
     OverMaps,
     excitement,
 )
-from fairprobe.interpret.insidebias_reference import WIDEST, Reference, against
-from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.results import CONFIDENCE, Count, Number, Result, Share, check_interval
 
-Conclusion = Literal["different", "no difference found"]
+Conclusion: TypeAlias = Literal["different", "no difference found"]
 
 RESAMPLES = 1000
-FEWEST = 100
+MIN_RESAMPLES = 100
 DRAWN_AT_ONCE = 1 << 22  # numbers of a resample in memory
+WIDEST = 700.0  # on the log scale: a group that some resamples show as silent
 TINY = np.finfo(np.float64).tiny
 ROUNDING = 1e-9  # two ratios that differ by less are the same
 
 
-@dataclass(frozen=True)
-class LayerActivation:
+class ImageGroup(Result, frozen=True, kw_only=True):
+    """A group of images."""
+
+    name: str
+    images: Count
+
+
+class LayerActivation(Result, frozen=True, kw_only=True):
     """One layer: λ of each group, their ratio Λ with its interval, and how often chance alone gives
     a Λ as low (`p_value`).
 
@@ -78,69 +85,114 @@ class LayerActivation:
     """
 
     name: str
-    maps: int
+    maps: Count
     is_convolution: bool
-    activation: tuple[float, ...]
-    ratio: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-    by_chance: float | None
+    activation: dict[str, Number]
+    ratio: Share | None = None
+    low: Share | None = None
+    high: Share | None = None
+    p_value: Share | None = None
+    by_chance: Share | None = None
     """The median Λ of groups that are drawn at random from all images together."""
-    detectable: float | None
+    detectable: Share | None = None
     """A Λ below this would have been called different."""
 
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.ratio, self.high)
 
-@dataclass(frozen=True)
-class PixelControl:
-    """What brightness and contrast alone say about the groups, and Λ of the layer that decides with
-    both held equal. A number that cannot be computed is None.
+    @property
+    def estimate(self) -> float | None:
+        """Return Λ, which reports show with its interval."""
+        return self.ratio
+
+
+class PixelControl(Result, frozen=True, kw_only=True):
+    """Brightness and contrast of the groups, Λ of either alone, and Λ of the deciding layer with
+    both held equal (`ratio`, `p_value`). A number that cannot be computed is None.
     """
 
-    brightness: tuple[float, ...]
-    contrast: tuple[float, ...]
-    brightness_ratio: float | None
-    brightness_p_value: float | None
-    contrast_ratio: float | None
-    contrast_p_value: float | None
-    ratio: float | None
-    p_value: float | None
+    brightness: dict[str, Number]
+    contrast: dict[str, Number]
+    brightness_ratio: Share | None
+    brightness_p_value: Share | None
+    contrast_ratio: Share | None
+    contrast_p_value: Share | None
+    ratio: Share | None
+    p_value: Share | None
 
 
-@dataclass(frozen=True)
-class PaperRule:
+class PaperRule(Result, frozen=True, kw_only=True):
     """The paper's rule: a network is biased if Λ is below τ. No conclusion of ours, because chance
     alone gives such a Λ too: `by_chance` is the share of groups of the same sizes, dealt at random
     from all images, whose Λ is below τ.
     """
 
-    tau: float
+    tau: Share
     is_biased: bool
-    by_chance: float
+    by_chance: Share
 
 
-@dataclass(frozen=True)
-class InsideBias:
-    """What the groups excite in each layer, and what follows from the deciding layer. Groups are in
-    the order in which they were given.
+class Reference(Result, frozen=True, kw_only=True):
+    """Λ of a reference network with its interval, and the two groups whose ratio of λ differs most
+    from the reference's: `factor` is the ratio of `less` to `more`, divided by the same in the
+    reference. Its interval holds for all pairs of groups at the same time.
     """
 
-    groups: tuple[str, ...]
-    images: tuple[int, ...]
-    layers: tuple[LayerActivation, ...]
+    name: str = ""
+    ratio: Share
+    low: Share
+    high: Share
+    less: str
+    more: str
+    factor: Share
+    factor_low: Share
+    factor_high: Number
+    p_value: Share
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.ratio, self.high)
+        check_interval(self.factor_low, self.factor, self.factor_high)
+
+    @property
+    def estimate(self) -> float:
+        """Return Λ, which reports show with its interval."""
+        return self.ratio
+
+
+class InsideBias(Result, frozen=True, kw_only=True):
+    """Activations of the groups in each layer, and the comparison in the deciding layer. Groups are
+    in the order in which they were given.
+    """
+
+    groups: list[ImageGroup]
+    layers: list[LayerActivation]
     decisive: LayerActivation
+    tokens: list[str] = msgspec.field(default_factory=list)
+    """The layers of a hybrid that contain tokens instead of maps, and were left out."""
     order: Order
-    resamples: int
+    over_maps: OverMaps = "maximum"
+    confident: Share | None = None
+    """Only images of which the network is surer than this are compared."""
+    resamples: Count
+    confidence: Share = CONFIDENCE
+    rule: PaperRule | None = None
     pixels: PixelControl | None = None
     answers: Answers | None = None
     """Of all images, also of those that are not compared because of `confident`."""
-    references: tuple[Reference, ...] = ()
-    over_maps: OverMaps = "maximum"
-    confident: float | None = None
-    """Only images of which the network is surer than this."""
-    rule: PaperRule | None = None
-    tokens: tuple[str, ...] = ()
-    """The layers of a hybrid that hold tokens instead of maps, and were left out."""
+    references: list[Reference] = msgspec.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        names = [group.name for group in self.groups]
+        if self.decisive not in self.layers or self.decisive.ratio is None:
+            raise ValueError(f"the layer '{self.decisive.name}' that decides is not compared")
+        if self.decisive.name in self.tokens:
+            raise ValueError(f"the layer '{self.decisive.name}' that decides contains tokens")
+        if any(list(layer.activation) != names for layer in self.layers):
+            raise ValueError("a layer has other groups than the result")
+        if {name for one in self.references for name in (one.less, one.more)} - set(names):
+            raise ValueError("the groups of a reference are not among the groups")
+        if self.rule is not None and self.rule.is_biased != (self.ratio < self.rule.tau):
+            raise ValueError(f"the paper's rule contradicts the ratio {self.ratio:g}")
 
     @property
     def ratio(self) -> float:
@@ -148,74 +200,37 @@ class InsideBias:
         return self.decisive.ratio
 
     @property
+    def p_value(self) -> float:
+        assert self.decisive.p_value is not None
+        return self.decisive.p_value
+
+    @property
     def highest(self) -> str:
         """The group that excites the deciding layer most. The network need not know it best."""
-        return self.groups[int(np.argmax(self.decisive.activation))]
+        activation = self.decisive.activation
+        return max(activation, key=lambda name: activation[name])
 
     @property
     def verdict(self) -> Conclusion:
         """Different: chance seldom gives a Λ as low. It does not say why, or for whom it is bad."""
-        assert self.decisive.p_value is not None
-        is_rare = self.decisive.p_value <= 1 - CONFIDENCE + ROUNDING
+        is_rare = self.p_value <= 1 - self.confidence + ROUNDING
         return "different" if is_rare else "no difference found"
 
     @property
-    def curves(self) -> dict[str, tuple[float, ...]]:
+    def curves(self) -> dict[str, list[float]]:
         """Each group's λ over the layers, divided by its greatest (figure 4)."""
         return self._divided(lambda rows: rows.max(axis=0))
 
     @property
-    def common_curves(self) -> dict[str, tuple[float, ...]]:
-        """The same, divided by the greatest λ of all groups."""
+    def common_curves(self) -> dict[str, list[float]]:
+        """Each group's λ over the layers, divided by the greatest λ of all groups."""
         return self._divided(lambda rows: np.full(rows.shape[1], rows.max()))
 
-    def _divided(self, by: Callable[[Floats], Floats]) -> dict[str, tuple[float, ...]]:
-        rows = np.array([layer.activation for layer in self.layers])
+    def _divided(self, by: Callable[[Floats], Floats]) -> dict[str, list[float]]:
+        rows = np.array([list(layer.activation.values()) for layer in self.layers])
         greatest = by(rows)
         normal = np.divide(rows, greatest, out=np.zeros_like(rows), where=greatest > 0)
-        return {name: tuple(normal[:, at].tolist()) for at, name in enumerate(self.groups)}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-
-        def by_group(values: tuple[float, ...]) -> dict[str, float]:
-            return dict(zip(self.groups, values, strict=True))
-
-        pixels, answers = self.pixels, self.answers
-        return {
-            "groups": [
-                {"name": name, "images": count}
-                for name, count in zip(self.groups, self.images, strict=True)
-            ],
-            "decisive": self.decisive.name,
-            "tokens": list(self.tokens),
-            "ratio": self.ratio,
-            "low": self.decisive.low,
-            "high": self.decisive.high,
-            "p_value": self.decisive.p_value,
-            "by_chance": self.decisive.by_chance,
-            "detectable": self.decisive.detectable,
-            "verdict": self.verdict,
-            "order": self.order,
-            "over_maps": self.over_maps,
-            "confident": self.confident,
-            "rule": self.rule and asdict(self.rule),
-            "confidence": CONFIDENCE,
-            "resamples": self.resamples,
-            "layers": [
-                {**vars(layer), "activation": by_group(layer.activation)} for layer in self.layers
-            ],
-            "curves": {name: list(curve) for name, curve in self.curves.items()},
-            "common_curves": {name: list(curve) for name, curve in self.common_curves.items()},
-            "pixels": pixels
-            and {
-                **vars(pixels),
-                "brightness": by_group(pixels.brightness),
-                "contrast": by_group(pixels.contrast),
-            },
-            "answers": answers and answers.to_dict(),
-            "references": [asdict(one) for one in self.references],
-        }
+        return {group.name: normal[:, at].tolist() for at, group in enumerate(self.groups)}
 
 
 def insidebias(
@@ -267,7 +282,7 @@ def insidebias(
         rows = excited.confident(confident)
         excited, others = excited.take(rows), [one.take(rows) for one in others]
     found = compare(excited, others, tau=tau, resamples=resamples, seed=seed)
-    return replace(found, confident=confident, answers=answers)
+    return msgspec.structs.replace(found, confident=confident, answers=answers)
 
 
 def compare(
@@ -279,8 +294,8 @@ def compare(
     seed: int = 0,
 ) -> InsideBias:
     """λ and Λ, with resampled images for the interval and exchanged groups for what chance does."""
-    if resamples < FEWEST:
-        raise SettingError(f"An interval needs {FEWEST} resamples or more; got {resamples}.")
+    if resamples < MIN_RESAMPLES:
+        raise SettingError(f"An interval needs {MIN_RESAMPLES} resamples or more; got {resamples}.")
     if tau is not None and not 0 < tau <= 1:
         raise SettingError(f"The threshold τ is above 0 and at most 1; got {tau:g}.")
     if seed < 0:
@@ -291,30 +306,35 @@ def compare(
     levels = [np.array([part.mean(axis=0).max() for part in layer]) for layer in excited.values]
     moved = np.ptp(changes(excited.values, resamples, drawn), axis=0)
     exchanged = _exchanged(together, sizes, None, resamples, dealt)[1]
-    layers = tuple(
-        _layer(name, maps, is_convolution, level, moved[:, at], exchanged[:, at])
+    layers = [
+        _layer(
+            name,
+            maps,
+            is_convolution,
+            dict(zip(excited.groups, level.tolist(), strict=True)),
+            moved[:, at],
+            exchanged[:, at],
+        )
         for at, (name, maps, is_convolution, level) in enumerate(
             zip(excited.names, excited.maps, excited.convolutions, levels, strict=True)
         )
-    )
+    ]
     convolutions = [at for at, layer in enumerate(layers) if layer.is_convolution]
     place = (convolutions or range(len(layers)))[-1]
-    if layers[place].ratio is None:
+    ratio = layers[place].ratio
+    if ratio is None:
         raise ModelError(
             f"In layer '{layers[place].name}' some group's λ is not above 0, and then their ratio"
             " means nothing; the layer is dead or its activation function gives negative values."
             " Name another layer."
         )
-    found = InsideBias(excited.groups, sizes, layers, layers[place], excited.order, resamples)
-    found = replace(
-        found, answers=excited.answers, over_maps=excited.over_maps, tokens=excited.tokens
-    )
+    rule = pixels = None
     if tau is not None:
         by_chance = float((exchanged[:, place] < tau).mean())
-        found = replace(found, rule=PaperRule(tau, found.ratio < tau, by_chance))
+        rule = PaperRule(tau=tau, is_biased=ratio < tau, by_chance=by_chance)
     if excited.pixels is not None:
-        pixels = _pixel_control(together[place], sizes, excited.pixels, resamples, regressed)
-        found = replace(found, pixels=pixels)
+        values, groups = together[place], excited.groups
+        pixels = _pixel_control(values, sizes, groups, excited.pixels, resamples, regressed)
     measured = []
     for reference in references:
         if (reference.names, reference.maps) != (excited.names, excited.maps):
@@ -324,34 +344,54 @@ def compare(
             )
         other = compare(reference, resamples=resamples, seed=seed).decisive
         both = (excited.values[place], reference.values[place])
-        moved = changes(both, resamples, np.random.default_rng([seed, 1]))
-        measured.append(against(found.groups, both, other, moved))
-    return replace(found, references=tuple(measured))
+        apart = changes(both, resamples, np.random.default_rng([seed, 1]))
+        measured.append(_against(excited.groups, both, other, apart))
+    return InsideBias(
+        groups=[
+            ImageGroup(name=name, images=size)
+            for name, size in zip(excited.groups, sizes, strict=True)
+        ],
+        layers=layers,
+        decisive=layers[place],
+        tokens=list(excited.tokens),
+        order=excited.order,
+        over_maps=excited.over_maps,
+        resamples=resamples,
+        rule=rule,
+        pixels=pixels,
+        answers=excited.answers,
+        references=measured,
+    )
 
 
 # -- comparing -------------------------------------------------------------------------------------
 
 
 def _layer(
-    name: str, maps: int, is_convolution: bool, levels: Floats, moved: Floats, exchanged: Floats
+    name: str,
+    maps: int,
+    is_convolution: bool,
+    activation: dict[str, float],
+    moved: Floats,
+    exchanged: Floats,
 ) -> LayerActivation:
-    activation = tuple(levels.tolist())
-    if levels.min() <= 0:
-        return LayerActivation(name, maps, is_convolution, activation, *[None] * 6)
-    ratio = float(levels.min() / levels.max())
+    layer = LayerActivation(
+        name=name, maps=maps, is_convolution=is_convolution, activation=activation
+    )
+    lowest, highest = min(activation.values()), max(activation.values())
+    if lowest <= 0:
+        return layer
+    ratio = lowest / highest
     apart = float(np.exp(min(np.quantile(moved, CONFIDENCE), WIDEST)))
     rarest = max(floor((1 - CONFIDENCE) * (len(exchanged) + 1) + ROUNDING), 1) - 1
-    return LayerActivation(
-        name,
-        maps,
-        is_convolution,
-        activation,
-        ratio,
-        ratio / apart,
-        min(ratio * apart, 1.0),
-        _p_value(ratio, exchanged),
-        float(np.median(exchanged)),
-        float(np.sort(exchanged)[rarest]),
+    return msgspec.structs.replace(
+        layer,
+        ratio=ratio,
+        low=ratio / apart,
+        high=min(ratio * apart, 1.0),
+        p_value=_p_value(ratio, exchanged),
+        by_chance=float(np.median(exchanged)),
+        detectable=float(np.sort(exchanged)[rarest]),
     )
 
 
@@ -421,6 +461,7 @@ def _exchanged(
 def _pixel_control(
     values: Floats,
     sizes: Sequence[int],
+    groups: Sequence[str],
     pixels: Sequence[Floats],
     resamples: int,
     rng: np.random.Generator,
@@ -437,8 +478,53 @@ def _pixel_control(
     if len(held) >= len(sizes) + held.shape[1] + 2:  # else nothing is left to vary
         ratio, exchanged = _exchanged([values], sizes, held, resamples, rng)
         equal = (float(ratio[0]), _p_value(float(ratio[0]), exchanged[:, 0]))
-    brightness, contrast = (tuple(float(part[:, at].mean()) for part in pixels) for at in range(2))
-    return PixelControl(brightness, contrast, *alone[0], *alone[1], *equal)
+    brightness, contrast = (
+        {name: float(part[:, at].mean()) for name, part in zip(groups, pixels, strict=True)}
+        for at in range(2)
+    )
+    return PixelControl(
+        brightness=brightness,
+        contrast=contrast,
+        brightness_ratio=alone[0][0],
+        brightness_p_value=alone[0][1],
+        contrast_ratio=alone[1][0],
+        contrast_p_value=alone[1][1],
+        ratio=equal[0],
+        p_value=equal[1],
+    )
+
+
+def _against(
+    groups: Sequence[str],
+    values: tuple[Sequence[Floats], Sequence[Floats]],
+    reference: LayerActivation,
+    moved: Floats,
+) -> Reference:
+    """Compare the λ of the groups in the network and in the reference, `values`. `moved` is how far
+    both move when the same images are drawn again: (groups, resamples, 2), on the log scale.
+    """
+    own, other = (
+        np.log([float(part.mean(axis=0).max()) for part in network]) for network in values
+    )
+    beyond = own - other
+    less, more = int(np.argmin(beyond)), int(np.argmax(beyond))
+    apart = np.ptp(moved[..., 0] - moved[..., 1], axis=0)
+    observed = float(beyond[more] - beyond[less])
+    reach = min(float(np.quantile(apart, CONFIDENCE)), WIDEST - observed)
+    assert reference.ratio is not None  # refused by `compare`
+    assert reference.low is not None
+    assert reference.high is not None
+    return Reference(
+        ratio=reference.ratio,
+        low=reference.low,
+        high=reference.high,
+        less=groups[less],
+        more=groups[more],
+        factor=float(np.exp(-observed)),
+        factor_low=float(np.exp(-observed - reach)),
+        factor_high=float(np.exp(-observed + reach)),
+        p_value=(1 + int((apart >= observed).sum())) / (len(apart) + 1),
+    )
 
 
 def _steps(resamples: int, width: int) -> Iterator[int]:

@@ -21,17 +21,17 @@ from torch.overrides import TorchFunctionMode
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError, ModelError, SettingError, suggest
-from fairprobe.interpret.layout import Layout
+from fairprobe.images.layout import Layout
 from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.models.trace import ACTIVATIONS, layer_names, source_names
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Count, Rate, Result, Share
 
 Images: TypeAlias = (
     "Tensor | npt.NDArray[Any]"  # (N, channels, height, width), or rows (N, columns)
 )
-Order = Literal["image", "group"]
-OverMaps = Literal["maximum", "average"]
+Order: TypeAlias = Literal["image", "group"]
+OverMaps: TypeAlias = Literal["maximum", "average"]
 
 AT_ONCE = 64  # images
 FAILED = "The network failed on images of group '{}'"
@@ -42,46 +42,33 @@ class TooFewImagesError(DataError):
     """The images of some groups are too few to be compared; those of others may do."""
 
 
-@dataclass(frozen=True)
-class GroupAnswers:
+class GroupAnswers(Result, frozen=True, kw_only=True):
     """How sure the network is of a group's images, the score S of the paper's table II: its mean
     probability of the label, or of its own answer where the label is unknown; and how often it is
     right, where labels are known.
     """
 
     name: str
-    images: int
-    score: float
-    right: Rate | None = None
+    images: Count
+    score: Share
+    right: Rate | None
 
 
-@dataclass(frozen=True)
-class Answers:
-    """What the network answers: whether it gives all images one class, and where labels are known,
-    how often it is right beside the share of the commonest label.
+class Answers(Result, frozen=True, kw_only=True):
+    """Whether the network gives all images one class, and where labels are known, how often it is
+    right beside the share of the commonest label.
     """
 
     is_constant: bool
     right: Rate | None = None
-    commonest: float | None = None
-    groups: tuple[GroupAnswers, ...] = ()
+    commonest: Share | None = None
+    groups: list[GroupAnswers]
 
     @property
     def is_no_better_than_chance(self) -> bool:
         """Whether always giving the commonest label may be as good, as far as the interval goes."""
         right, commonest = self.right, self.commonest
         return right is not None and commonest is not None and right.low <= commonest
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return {
-            "is_constant": self.is_constant,
-            "right": self.right and self.right.to_dict(),
-            "commonest": self.commonest,
-            "groups": [
-                {**vars(one), "right": one.right and one.right.to_dict()} for one in self.groups
-            ],
-        }
 
 
 @dataclass(frozen=True)
@@ -285,18 +272,21 @@ def _given_answers(
 
 
 def _answers(names: Sequence[str], given: Sequence[Given]) -> Answers:
-    groups = tuple(
-        GroupAnswers(name, len(one.sure), float(one.sure.mean()), _right(one))
+    groups = [
+        GroupAnswers(
+            name=name, images=len(one.sure), score=float(one.sure.mean()), right=_right(one)
+        )
         for name, one in zip(names, given, strict=True)
-    )
+    ]
     classes = np.concatenate([one.classes for one in given])
-    known = np.concatenate([one.labels for one in given])
-    is_constant = bool((classes == classes[0]).all())
-    right = _right(Given(classes, np.empty(0), known))
-    if right is None:
-        return Answers(is_constant, groups=groups)
-    labels = known[known >= 0]
-    return Answers(is_constant, right, float(np.bincount(labels).max() / len(labels)), groups)
+    labels = np.concatenate([one.labels for one in given])
+    known = labels[labels >= 0]
+    return Answers(
+        is_constant=bool((classes == classes[0]).all()),
+        right=_right(Given(classes, np.empty(0), labels)),
+        commonest=float(np.bincount(known).max() / len(known)) if len(known) else None,
+        groups=groups,
+    )
 
 
 def _right(given: Given) -> Rate | None:

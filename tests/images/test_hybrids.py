@@ -12,13 +12,12 @@ import torch.nn.functional as F  # noqa: N812
 from PIL import Image
 from torch import Tensor, nn
 
-from fairprobe.audits.insidebias import look_inside
-from fairprobe.documents import from_dict, to_dict
-from fairprobe.documents.insidebias import InsideBiasDocument
 from fairprobe.errors import FairprobeError, ModelError
+from fairprobe.images import InsideBias, insidebias
+from fairprobe.images.excitement import excitement
+from fairprobe.images.insidebias_run import InsideBiasRun, look_inside
 from fairprobe.images.networks import open_network
-from fairprobe.interpret import insidebias
-from fairprobe.interpret.excitement import excitement
+from fairprobe.results import from_dict, to_dict
 from tests.cli.test_cli import ask
 from tests.images.architectures import SIDE, export
 
@@ -148,7 +147,8 @@ def test_the_last_feature_maps_of_a_hybrid_decide_and_tokens_are_left_out(
     assert [layer.name for layer in found.layers] == ["stem.1", "stem.3", "squeeze.relu", "head.1"]
     with torch.no_grad():
         stem = [built().stem(images).mean((2, 3)).amax(1).mean() for images in groups().values()]
-    assert found.decisive.activation == pytest.approx([float(one) for one in stem], rel=1e-5)
+    expected = [float(one) for one in stem]
+    assert list(found.decisive.activation.values()) == pytest.approx(expected, rel=1e-5)
     assert found.ratio == pytest.approx(float(min(stem) / max(stem)), rel=1e-5)
 
 
@@ -158,7 +158,7 @@ def test_a_named_layer_overrides_the_choice_but_tokens_stay_refused(
 ) -> None:
     network = open_network(given(ending, tmp_path)).module
     assert insidebias(network, groups(), layers=["stem.1"]).decisive.name == "stem.1"
-    assert insidebias(network, groups(), layers=["stem.1"]).tokens == ()
+    assert insidebias(network, groups(), layers=["stem.1"]).tokens == []
     for name in TOKENS:
         with pytest.raises(ModelError, match="sequence of tokens"):
             insidebias(network, groups(), layers=[name])
@@ -170,7 +170,7 @@ def test_heads_that_a_convolution_computes_are_not_taken_for_maps(
 ) -> None:
     network = open_network(given(ending, tmp_path, built(Heads, stem=True))).module
     found = insidebias(network, groups())
-    assert (found.decisive.name, found.tokens) == ("stem.1", ("relu",))
+    assert (found.decisive.name, found.tokens) == ("stem.1", ["relu"])
     (tmp_path / "none").mkdir()
     bare = open_network(given(ending, tmp_path / "none", built(Heads, stem=False))).module
     with pytest.raises(ModelError, match="sequence of tokens"):
@@ -203,9 +203,9 @@ def test_output_report_and_document_say_which_layers_are_tokens_and_which_was_ta
             text.replace("\N{NO-BREAK SPACE}", " ").split()
         )
     body = json.loads(out.read_text(encoding="utf-8"))
-    assert (body["decisive"], body["tokens"]) == ("stem.3", TOKENS)
+    assert (body["result"]["decisive"]["name"], body["result"]["tokens"]) == ("stem.3", TOKENS)
     named = ask("insidebias", "--model", model, "--groups", folder, "--layer", "stem.1", "--json")
-    assert json.loads(named.out)["tokens"] == []
+    assert json.loads(named.out)["result"]["tokens"] == []
     refused = ask("insidebias", "--model", model, "--groups", folder, "--layer", TOKENS[0])
     assert refused.code == 2
     assert "sequence of tokens" in refused.said
@@ -215,6 +215,7 @@ def test_a_document_whose_deciding_layer_holds_tokens_is_refused(
     folder: Path, tmp_path: Path
 ) -> None:
     (document,) = look_inside(given(".onnx", tmp_path), folder)
-    body = to_dict(document) | {"tokens": ["stem.3"]}
-    with pytest.raises(FairprobeError, match="holds tokens"):
-        from_dict(body, InsideBiasDocument)
+    assert isinstance(document, InsideBiasRun)
+    body = to_dict(document.result) | {"tokens": ["stem.3"]}
+    with pytest.raises(FairprobeError, match="contains tokens"):
+        from_dict(body, InsideBias)

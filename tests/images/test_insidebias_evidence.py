@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError, ModelError
-from fairprobe.interpret.excitement import Excitement, excitement
-from fairprobe.interpret.insidebias import compare, insidebias
+from fairprobe.images.activation_ratio import compare, insidebias
+from fairprobe.images.excitement import Excitement, excitement
 from fairprobe.networks.vision import vgg
 from tests.helpers import linear
-from tests.interpret.test_insidebias import Groups, drawn, lights, seeing
+from tests.images.test_insidebias import Groups, drawn, lights, seeing
 
 
 def one_layer(values: list[Floats], pixels: list[Floats] | None = None) -> Excitement:

@@ -1,33 +1,57 @@
-"""InsideBias on a user's own network and folders of images: open both, compare, and return the
-document.
-"""
+"""InsideBias on a user's own network and folders of images: open both, and compare."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import prod
 from pathlib import Path
+from typing import Final, Literal
 
 import msgspec
 import torch
 from torch import Tensor, nn
 
 from fairprobe.datasets.image_folders import ImageGroups, by_criteria, read_groups, read_labels
-from fairprobe.documents import from_dict
-from fairprobe.documents.insidebias import InsideBiasDocument, NotJudged
 from fairprobe.errors import DataError, ModelError, SettingError
+from fairprobe.images.activation_ratio import InsideBias, insidebias
+from fairprobe.images.excitement import OverMaps, TooFewImagesError
 from fairprobe.images.networks import FILES, Prepared, open_network
 from fairprobe.images.parts import authors_part
-from fairprobe.interpret.excitement import OverMaps, TooFewImagesError
-from fairprobe.interpret.insidebias import insidebias
 from fairprobe.models.formats.free_size import Size
 from fairprobe.models.load import open_model
-from fairprobe.present.insidebias_page import sentence, warnings
+from fairprobe.results import Count, Result, Run, Share
 from fairprobe.runs.stages import OnStage, Stages, counted
 from fairprobe.statistics.paired import holm
 from fairprobe.versions import versions
+
+FORMAT: Final = 3  # raised when the meaning of a field changes
+
+
+class NotJudged(Result, frozen=True, kw_only=True):
+    """A criterion for which there are too few images, among others of the same run."""
+
+    kind: Literal["insidebias-not-judged"] = "insidebias-not-judged"
+    criterion: str
+    reason: str
+
+
+class InsideBiasRun(Run, frozen=True, kw_only=True):
+    """A comparison of groups inside a network; `criterion` is what they differ in, where a run
+    compares several criteria, and `p_adjusted` Holm's p-value over all of them.
+    """
+
+    kind: Literal["insidebias"] = "insidebias"
+    format: Literal[3] = FORMAT
+    model: str
+    criterion: str = ""
+    p_adjusted: Share | None = None
+    height: Count
+    width: Count
+    """Of the images, as the network gets them."""
+    result: InsideBias
 
 
 def look_inside(
@@ -46,10 +70,9 @@ def look_inside(
     seed: int = 0,
     command: str = "",
     progress: OnStage | None = None,
-) -> list[InsideBiasDocument | NotJudged]:
-    """Compare how strongly the images of each group activate a network: one document for each
-    criterion, also for one of which there are too few images. Pixels are given to it as numbers
-    from 0 to 1.
+) -> list[InsideBiasRun | NotJudged]:
+    """Compare how strongly the images of each group activate a network: one run for each criterion,
+    or why it cannot be judged. Pixels are given to the network as numbers from 0 to 1.
 
     `labels` is a CSV with the class of each image; `criteria` one with the groups of each image,
     instead of a folder for each group; `references` are networks of the same architecture that were
@@ -69,23 +92,23 @@ def look_inside(
     every = {"": read} if criteria is None else by_criteria(criteria, read)
     options = _Options(layer, labels, confident, over_maps, tau, seed, command)
     stages = Stages(progress)
-    documents: list[InsideBiasDocument | NotJudged] = []
+    runs: list[InsideBiasRun | NotJudged] = []
     for criterion, groups in every.items():
         try:
-            documents.append(_look(network, beside, groups, criterion, options, stages))
+            runs.append(_look(network, beside, groups, criterion, options, stages))
         except TooFewImagesError as error:
             if not criterion:
                 raise
-            documents.append(NotJudged(criterion=criterion, reason=str(error)))
-    judged = [one for one in documents if isinstance(one, InsideBiasDocument)]
+            runs.append(NotJudged(criterion=criterion, reason=str(error)))
+    judged = [run.result.p_value for run in runs if isinstance(run, InsideBiasRun)]
     if len(judged) < 2:
-        return documents
-    adjusted = iter(holm([one.p_value for one in judged]))
+        return runs
+    adjusted = iter(holm(judged))
     return [
-        msgspec.structs.replace(one, p_adjusted=float(next(adjusted)))
-        if isinstance(one, InsideBiasDocument)
-        else one
-        for one in documents
+        msgspec.structs.replace(run, p_adjusted=float(next(adjusted)))
+        if isinstance(run, InsideBiasRun)
+        else run
+        for run in runs
     ]
 
 
@@ -107,7 +130,7 @@ def _look(
     criterion: str,
     options: _Options,
     stages: Stages,
-) -> InsideBiasDocument:
+) -> InsideBiasRun:
     """Compare the groups of one criterion."""
     opened, network = main
     if len(read.images) < 2:
@@ -119,52 +142,41 @@ def _look(
     classes, unlabeled = (
         (None, "") if options.labels is None else read_labels(options.labels, read.files)
     )
-    hooks = [
-        one.register_forward_pre_hook(
-            _prepare(source.width is not None and not isinstance(one, Prepared))
-        )
-        for source, one in [main, *beside]
-    ]
     looking = f"Looking at images by {criterion}" if criterion else "Looking at images"
-    try:
-        with stages.stage(looking) as step:
-            found = insidebias(
-                network,
-                read.images,
-                layers=None if options.layer is None else [options.layer],
-                over_maps=options.over_maps,
-                channels_last=_is_channels_last(network),
-                labels=classes,
-                confident=options.confident,
-                tau=options.tau,
-                references=[one for _, one in beside],
-                seed=options.seed,
-                progress=counted(step),
-            )
-    finally:
-        for hook in hooks:
-            hook.remove()
-    body = found.to_dict()
-    for measured, (source, _) in zip(body["references"], beside, strict=True):
-        measured["name"] = source.name
-    document = from_dict(
-        body
-        | {
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": options.command,
-            "versions": versions("torch", "numpy"),
-            "seed": options.seed,
-            "model": {"kind": opened.kind, "name": opened.name},
-            "criterion": criterion,
-            "warnings": [],
-            "height": next(iter(read.images.values())).shape[2],
-            "width": next(iter(read.images.values())).shape[3],
-            "messages": [*read.messages, *opened.says, *filter(None, [unlabeled])],
-        },
-        InsideBiasDocument,
-    )
-    return msgspec.structs.replace(
-        document, warnings=warnings(document), sentence=sentence(document)
+    with ExitStack() as hooks, stages.stage(looking) as step:
+        for source, one in [main, *beside]:
+            is_flat = source.width is not None and not isinstance(one, Prepared)
+            hooks.callback(one.register_forward_pre_hook(_prepare(is_flat)).remove)
+        found = insidebias(
+            network,
+            read.images,
+            layers=None if options.layer is None else [options.layer],
+            over_maps=options.over_maps,
+            channels_last=_is_channels_last(network),
+            labels=classes,
+            confident=options.confident,
+            tau=options.tau,
+            references=[one for _, one in beside],
+            seed=options.seed,
+            progress=counted(step),
+        )
+    references = [
+        msgspec.structs.replace(reference, name=source.name)
+        for reference, (source, _) in zip(found.references, beside, strict=True)
+    ]
+    height, width = next(iter(read.images.values())).shape[2:]
+    return InsideBiasRun(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=options.command,
+        versions=versions("torch", "numpy"),
+        seed=options.seed,
+        seconds=dict(stages.seconds),
+        messages=[*read.messages, *opened.says, *filter(None, [unlabeled])],
+        model=opened.name,
+        criterion=criterion,
+        height=height,
+        width=width,
+        result=msgspec.structs.replace(found, references=references),
     )
 
 
@@ -174,7 +186,6 @@ class _Source:
     the size of images that one which takes any was opened for.
     """
 
-    kind: str
     name: str
     width: int | None = None
     says: tuple[str, ...] = ()
@@ -186,11 +197,11 @@ def _open(model: str, weights: Path | None, read: ImageGroups) -> tuple[_Source,
     if path.is_dir() or path.suffix.lower() in FILES:
         network = open_network(model, weights=weights, size=_size(read))
         says = network.says_size(read.other_sizes, can_resize=False)
-        return _Source(network.kind, network.name, network.width, tuple(says)), network.module
+        return _Source(network.name, network.width, tuple(says)), network.module
     opened = open_model(model, weights=weights)
     if opened.network is None:
         raise ModelError(f"{opened.name} cannot be looked into. {opened.why}".rstrip())
-    return _Source(opened.kind, opened.name, opened.width), opened.network
+    return _Source(opened.name, opened.width), opened.network
 
 
 def _size(read: ImageGroups) -> Size | None:
