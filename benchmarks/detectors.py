@@ -18,11 +18,11 @@ from pathlib import Path
 
 from fairprobe.errors import ModelError
 from fairprobe.scenes import Scenes, open_detector, open_scenes
-from fairprobe.scenes.detectors.coco import NAMES
-from fairprobe.scenes.detectors.layouts import LAYOUTS, Layout
-from fairprobe.scenes.detectors.layouts.base import IMAGENET, Normal
+from fairprobe.scenes.detectors.layout import IMAGENET, Layout, Normal
+from fairprobe.scenes.detectors.layouts import LAYOUTS
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import doubt, is_good, settle
+from fairprobe.scenes.labels import COCO_NAMES
 from tests.detector_encodings import encode
 from tests.helpers import assets
 
@@ -62,7 +62,7 @@ def main() -> None:
             streets,
             normal=MISSING,
         )
-        reversed_names = tuple(reversed(NAMES[:8])) + NAMES[8:]
+        reversed_names = tuple(reversed(COCO_NAMES[:8])) + COCO_NAMES[8:]
         _row(
             "yolov8, first eight names reversed",
             Path(folder) / "yolov8.onnx",

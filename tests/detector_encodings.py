@@ -15,8 +15,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from fairprobe.scenes.detectors.coco import IDS, NAMES
-from fairprobe.scenes.detectors.layouts.base import cells
+from fairprobe.scenes.detectors.layout import cells
+from fairprobe.scenes.labels import COCO_IDS, COCO_NAMES
 
 QUERIES = 100
 TINY = 1e-6
@@ -256,7 +256,7 @@ def _decided(
             "pred_boxes": (boxes, [1, QUERIES, 4], single),
         }
         return graph.save(to, outputs)
-    ids = graph.op("Gather", np.array(IDS, dtype=np.int64), classes)
+    ids = graph.op("Gather", np.array(COCO_IDS, dtype=np.int64), classes)
     flat_ids = graph.op("Squeeze", ids, axes=[0])
     if layout == "torchvision":
         outputs = {
@@ -314,6 +314,6 @@ def _nanodet(graph: Graph, to: Path, centers: str, sides: str, scores: str, offs
 
 def _to_ids() -> Any:
     """Scores of COCO's 80 classes as those of its 90 ids."""
-    found = np.zeros((len(NAMES), 90), dtype=np.float32)
-    found[np.arange(len(NAMES)), np.array(IDS) - 1] = 1
+    found = np.zeros((len(COCO_NAMES), 90), dtype=np.float32)
+    found[np.arange(len(COCO_NAMES)), np.array(COCO_IDS) - 1] = 1
     return found

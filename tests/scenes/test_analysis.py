@@ -36,7 +36,6 @@ from fairprobe.scenes.analysis import (
     totals,
     worst_tests,
 )
-from fairprobe.scenes.cells import Cells, rates_of
 from fairprobe.scenes.comparisons import (
     against_control,
     against_original,
@@ -50,10 +49,12 @@ from fairprobe.scenes.comparisons import (
 )
 from fairprobe.scenes.oracles import (
     ORACLES,
+    Cells,
     Operator,
     Oracle,
     Test,
     errors,
+    rates_of,
     reference,
     reference_counts,
 )

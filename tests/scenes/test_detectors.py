@@ -28,19 +28,24 @@ from PIL import Image
 from fairprobe.arrays import Floats
 from fairprobe.errors import ModelError, SettingError, StorageError
 from fairprobe.scenes.detectors import open_detector
-from fairprobe.scenes.detectors.base import Detection, Detector, TryAgainError, count_labels
-from fairprobe.scenes.detectors.boxes import overlaps, suppress
-from fairprobe.scenes.detectors.coco import IDS, NAMES
+from fairprobe.scenes.detectors.base import (
+    Detection,
+    Detector,
+    TryAgainError,
+    count_labels,
+    overlaps,
+    suppress,
+)
 from fairprobe.scenes.detectors.detr import DetrDetector
 from fairprobe.scenes.detectors.function import FunctionDetector, OwnDetector
-from fairprobe.scenes.detectors.layouts.others import FastestDet, Ssd
-from fairprobe.scenes.detectors.layouts.yolo import DecodedYolox, Yolox
+from fairprobe.scenes.detectors.layouts import DecodedYolox, FastestDet, Ssd, Yolox
 from fairprobe.scenes.detectors.onnx import OnnxDetector
+from fairprobe.scenes.labels import COCO_IDS, COCO_NAMES
 from fairprobe.scenes.queries import IN_VAIN, Failure, RequestCap, query
 from fairprobe.scenes.scene import Picture
 from tests.helpers import assets
 
-CAR = NAMES.index("car")
+CAR = COCO_NAMES.index("car")
 
 
 def plain(height: int = 40, width: int = 60, color: tuple[int, int, int] = (0, 0, 0)) -> Picture:
@@ -123,8 +128,8 @@ def test_suppression_agrees_with_counting_pixels(rows: list[tuple[int, ...]], li
 
 
 def test_the_classes_of_coco_and_their_ids() -> None:
-    assert len(NAMES) == len(set(NAMES)) == len(IDS) == 80
-    by_id = dict(zip(IDS, NAMES, strict=True))
+    assert len(COCO_NAMES) == len(set(COCO_NAMES)) == len(COCO_IDS) == 80
+    by_id = dict(zip(COCO_IDS, COCO_NAMES, strict=True))
     assert [by_id[number] for number in (1, 3, 10, 11, 13, 27, 44, 67, 90)] == [
         *(
             "person",

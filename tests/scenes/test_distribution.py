@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairprobe.errors import DataError, SettingError
-from fairprobe.scenes.distribution import (
+from fairprobe.scenes.geometry import angular_distance
+from fairprobe.scenes.plan import (
     ClassRange,
     clusters,
     distributions,
@@ -18,7 +19,6 @@ from fairprobe.scenes.distribution import (
     inserted_count,
     is_ood,
 )
-from fairprobe.scenes.geometry import angular_distance
 
 LABELS = ("car", "person")
 COUNTS = [

@@ -24,12 +24,12 @@ from fairprobe.scenes import GivenScenes, Scene, open_scenes
 from fairprobe.scenes.audit import audit_scenes
 from fairprobe.scenes.detectors import open_detector
 from fairprobe.scenes.detectors.base import Detection
-from fairprobe.scenes.detectors.coco import IDS, NAMES
 from fairprobe.scenes.detectors.function import FunctionDetector
-from fairprobe.scenes.detectors.layouts import LAYOUTS, Port, Signature, candidates
-from fairprobe.scenes.detectors.layouts.base import Layout, names_in
+from fairprobe.scenes.detectors.layout import Layout, Port, Signature, names_in
+from fairprobe.scenes.detectors.layouts import LAYOUTS, candidates
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import check_answers, doubt, settle
+from fairprobe.scenes.labels import COCO_IDS, COCO_NAMES
 from fairprobe.scenes.oracles import Test, errors, reference
 from fairprobe.scenes.scene import Instance, Picture
 from fairprobe.scenes.sources.masks import read_names
@@ -37,7 +37,7 @@ from tests.detector_encodings import encode
 from tests.helpers import assets
 from tests.scenes.test_detectors import network, plain
 
-CAR = NAMES.index("car")
+CAR = COCO_NAMES.index("car")
 SIZE = (
     50,
     100,
@@ -351,7 +351,7 @@ def _copy(file: Path) -> Path:
 def _with_classes(graph: Any, labels: Sequence[str]) -> None:
     """Of the scores of COCO's classes, only these."""
     (port,) = graph.output
-    columns = np.array([0, 1, 2, 3, *(4 + NAMES.index(label) for label in labels)])
+    columns = np.array([0, 1, 2, 3, *(4 + COCO_NAMES.index(label) for label in labels)])
     graph.initializer.append(numpy_helper.from_array(columns, "columns"))
     graph.node.append(helper.make_node("Gather", [port.name, "columns"], ["some"], axis=2))
     port.name = "some"
@@ -378,7 +378,7 @@ def test_classes_that_are_taken_for_coco_s_without_a_sign_are_reported(
 ) -> None:
     file = encode(assets() / "vision" / "yolox_nano.onnx", "yolov10", tmp_path / "v10.onnx")
     said = []
-    for names in (None, NAMES):
+    for names in (None, COCO_NAMES):
         audit = audit_scenes(
             streets,
             [open_detector(str(file), names=names)],
@@ -543,7 +543,7 @@ def torchvision_style(image: Picture) -> Any:
     return [
         {
             "boxes": torch.tensor([[1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 9.0, 9.0]]),
-            "labels": torch.tensor([IDS[CAR], 1]),
+            "labels": torch.tensor([COCO_IDS[CAR], 1]),
             "scores": torch.tensor([0.5, 0.25], requires_grad=True),
         }
     ]

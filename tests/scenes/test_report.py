@@ -18,8 +18,7 @@ from fairprobe.runs.store import read_run
 from fairprobe.scenes.comparison_tables import p_value, share
 from fairprobe.scenes.comparisons import Comparisons
 from fairprobe.scenes.detectors.base import Detection
-from fairprobe.scenes.examples import Example
-from fairprobe.scenes.facing import example_pictures
+from fairprobe.scenes.examples import Example, example_pictures
 from fairprobe.scenes.report import report
 from tests.scene_runs import analysis, example, scenes_run
 

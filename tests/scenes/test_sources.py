@@ -27,7 +27,7 @@ from fairprobe.scenes.geometry import angular_distance, components, orientation
 from fairprobe.scenes.labels import GROUND, NAMES, common, is_stuff
 from fairprobe.scenes.scene import Scene, Scenes
 from fairprobe.scenes.sources import open_scenes
-from fairprobe.scenes.sources.coco_masks import DamagedError, mask_of, polygon, run_lengths, unpack
+from fairprobe.scenes.sources.coco import DamagedError, mask_of, polygon, run_lengths, unpack
 from tests.helpers import assets
 
 pycocotools: Any = import_module("pycocotools.mask")

@@ -25,8 +25,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fairprobe.results import Count, Result, Share
-from fairprobe.scenes.cells import TINY
-from fairprobe.scenes.oracles import Test, reference
+from fairprobe.scenes.oracles import TINY, Test, reference
 
 Violation: TypeAlias = tuple[str, str]  # recognizer, class
 

@@ -50,9 +50,8 @@ import numpy as np
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.errors import SettingError
 from fairprobe.results import CONFIDENCE, ROUNDING, Count, Result, Share, check_interval
-from fairprobe.scenes.cells import TINY, Cells, rates_of
 from fairprobe.scenes.intervals import Ratio, finite, rate_interval
-from fairprobe.scenes.oracles import ORACLES, Operator, Oracle, Test
+from fairprobe.scenes.oracles import ORACLES, TINY, Cells, Operator, Oracle, Test, rates_of
 from fairprobe.scenes.scene import Kind
 from fairprobe.statistics.max_t import FLIPS, Strata, max_t, step_down
 

@@ -51,10 +51,9 @@ from fairprobe.scenes.analysis import (
     inducing_tests,
     totals,
 )
-from fairprobe.scenes.cells import TINY, Cells
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.intervals import correlation, difference, finite, rate_interval
-from fairprobe.scenes.oracles import Operator, Oracle, Test
+from fairprobe.scenes.oracles import TINY, Cells, Operator, Oracle, Test
 from fairprobe.scenes.quality import ImageQuality
 from fairprobe.scenes.realism_check import OperatorRealism
 from fairprobe.statistics.ranks import rank_test

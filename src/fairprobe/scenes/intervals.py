@@ -25,8 +25,7 @@ import numpy as np
 from scipy import stats
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.scenes.cells import Cells, rates_of
-from fairprobe.scenes.oracles import Oracle
+from fairprobe.scenes.oracles import Cells, Oracle, rates_of
 from fairprobe.statistics.rates import CONFIDENCE
 
 

@@ -87,3 +87,28 @@ def common(name: str) -> str:
 def is_stuff(label: str) -> bool:
     """Return True for stuff, which covers pixels but cannot be counted."""
     return label in STUFF
+
+
+_COCO = """
+person, bicycle, car, motorcycle, airplane, bus, train, truck, boat, traffic light, fire hydrant,
+stop sign, parking meter, bench,
+bird, cat, dog, horse, sheep, cow, elephant, bear, zebra, giraffe,
+backpack, umbrella, handbag, tie, suitcase,
+frisbee, skis, snowboard, sports ball, kite, baseball bat, baseball glove, skateboard, surfboard,
+tennis racket,
+bottle, wine glass, cup, fork, knife, spoon, bowl,
+banana, apple, sandwich, orange, broccoli, carrot, hot dog, pizza, donut, cake,
+chair, couch, potted plant, bed, dining table, toilet, tv, laptop, mouse, remote, keyboard,
+cell phone,
+microwave, oven, toaster, sink, refrigerator, book, clock, vase, scissors, teddy bear, hair drier,
+toothbrush
+"""
+COCO_NAMES = tuple(common(name) for name in _COCO.split(","))
+"""The 80 classes of COCO, in the order of detectors' outputs."""
+COCO_IDS = tuple(sorted({*range(1, 91)} - {12, 26, 29, 30, 45, 66, 68, 69, 71, 83}))
+"""The number of each of `COCO_NAMES` in COCO's own files; the others were never annotated."""
+_BY_ID = dict(zip(COCO_IDS, COCO_NAMES, strict=True))
+COCO_BY_ID = tuple(_BY_ID.get(number, "") for number in range(91))
+"""The class of each id from 0 to 90; empty where there is none."""
+COCO_BY_COUNT = {80: COCO_NAMES, 90: COCO_BY_ID[1:], 91: COCO_BY_ID}
+"""What a detector with this many classes means by them, unless it says otherwise."""

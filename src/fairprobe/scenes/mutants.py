@@ -25,10 +25,9 @@ from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.scenes import deletion, insertion, rotation
 from fairprobe.scenes.cutouts import Cutouts
 from fairprobe.scenes.deletion import DeletionSettings
-from fairprobe.scenes.distribution import ClassRange
 from fairprobe.scenes.inpainting import Inpainter, Remembering, inpainter
 from fairprobe.scenes.insertion import InsertionSettings
-from fairprobe.scenes.plan import Settings, Task, random_for
+from fairprobe.scenes.plan import ClassRange, Settings, Task, random_for
 from fairprobe.scenes.realism import Look, Thing, look_of
 from fairprobe.scenes.rotation import RotationSettings
 from fairprobe.scenes.scene import Box, Mutant, Picture, Scene, Scenes, Skipped

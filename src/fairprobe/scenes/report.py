@@ -40,7 +40,7 @@ from fairprobe.scenes.comparison_tables import (
     table_of,
 )
 from fairprobe.scenes.comparisons import Comparisons
-from fairprobe.scenes.facing import example_pictures, example_sentence
+from fairprobe.scenes.examples import example_pictures, example_sentence
 
 MAX_BARS = 24  # more would be unreadable; the table has them all
 MAX_SUMMARY_BARS = 8

@@ -18,8 +18,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from fairprobe.models import one_thread
-from fairprobe.scenes.detectors.base import Detection, Detector
-from fairprobe.scenes.detectors.boxes import suppress
+from fairprobe.scenes.detectors.base import Detection, Detector, suppress
 from fairprobe.scenes.scene import Picture
 
 FOLDER = Path(__file__).parent

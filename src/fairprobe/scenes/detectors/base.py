@@ -7,8 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+import numpy as np
 from msgspec.structs import replace
 
+from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.results import Result, Share
 from fairprobe.scenes.scene import Picture
@@ -86,3 +88,33 @@ def check_share(name: str, value: float | None) -> None:
     """Raise SettingError if a setting of a detector is not between 0 and 1."""
     if value is not None and not 0 <= value <= 1:
         raise SettingError(f"The {name} of a detector lies between 0 and 1; got {value}.")
+
+
+def overlaps(boxes: Floats) -> Floats:
+    """Compute the intersection over union of every two boxes (left, top, right, bottom); 0 for
+    empty ones.
+    """
+    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
+    areas = sides.prod(axis=1)
+    shared_sides = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:]) - np.maximum(
+        boxes[:, None, :2], boxes[None, :, :2]
+    )
+    shared = np.maximum(shared_sides, 0).prod(axis=2)
+    union = areas[:, None] + areas[None, :] - shared
+    found: Floats = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return found
+
+
+def suppress(boxes: Floats, scores: Floats, classes: Ints, overlap: float) -> Ints:
+    """Suppress non-maximums; return the boxes, best first, that no better one of the same class
+    overlaps by more than `overlap`.
+    """
+    order = np.argsort(-scores, kind="stable")
+    is_same = classes[order][:, None] == classes[order][None, :]
+    rivals = (overlaps(boxes[order]) > overlap) & is_same
+    alive = np.ones(len(order), dtype=bool)
+    for place in range(len(order)):
+        if alive[place]:
+            alive[place + 1 :] &= ~rivals[place, place + 1 :]
+    kept: Ints = order[alive]
+    return kept

@@ -16,10 +16,8 @@ from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
 from fairprobe.models.formats.own_code import find_named, own_errors, required_arguments
 from fairprobe.scenes.detectors.base import Detection, Detector, check_share
-from fairprobe.scenes.detectors.coco import BY_ID
-from fairprobe.scenes.detectors.layouts.others import TorchVision
-from fairprobe.scenes.detectors.layouts.yolo import YoloV8
-from fairprobe.scenes.labels import common
+from fairprobe.scenes.detectors.layouts import TorchVision, YoloV8
+from fairprobe.scenes.labels import COCO_BY_ID, common
 from fairprobe.scenes.scene import Picture
 
 EXPECTED = (
@@ -82,7 +80,7 @@ class FunctionDetector(Detector):
         if isinstance(answer, list | tuple) and len(answer) == 1 and _is_of_a_library(answer[0]):
             answer = answer[0]  # one picture, so a batch of one
         if isinstance(answer, Mapping) and {*answer} >= TORCHVISION:
-            names = getattr(self._function, "classes", BY_ID)
+            names = getattr(self._function, "classes", COCO_BY_ID)
             parts = (answer["boxes"], answer["labels"], answer["scores"])
             return self._numbered(*parts, names, TorchVision.threshold)
         if _is_of_a_library(answer):

@@ -12,11 +12,9 @@ import numpy as np
 
 from fairprobe.errors import ModelError, SettingError, StorageError, suggest
 from fairprobe.models.formats.file_checks import check_exists, first_line
-from fairprobe.scenes.detectors.base import Detection, Detector, check_share
-from fairprobe.scenes.detectors.boxes import suppress
-from fairprobe.scenes.detectors.layouts import LAYOUTS, Layout, Port, Signature, candidates
-from fairprobe.scenes.detectors.layouts.base import PADDING, Shape, names_in
-from fairprobe.scenes.detectors.layouts.yolo import Yolox
+from fairprobe.scenes.detectors.base import Detection, Detector, check_share, suppress
+from fairprobe.scenes.detectors.layout import PADDING, Layout, Port, Shape, Signature, names_in
+from fairprobe.scenes.detectors.layouts import LAYOUTS, Yolox, candidates
 from fairprobe.scenes.labels import UNKNOWN, common
 from fairprobe.scenes.scene import Picture
 

@@ -25,8 +25,7 @@ from msgspec.structs import replace
 
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.results import Count, Result, Share
-from fairprobe.scenes.detectors.base import Detection, Detector, renamed
-from fairprobe.scenes.detectors.boxes import overlaps
+from fairprobe.scenes.detectors.base import Detection, Detector, overlaps, renamed
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.scene import Scene, Scenes
 

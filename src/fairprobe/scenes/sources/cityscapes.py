@@ -26,14 +26,15 @@ from fairprobe.scenes.scene import Scene, Scenes
 from fairprobe.scenes.sources.files import (
     MessageLog,
     PictureFolder,
+    Segment,
     mask_fits,
     picture_size,
     read_json,
     read_numbers,
     read_picture,
+    scene_of,
 )
 from fairprobe.scenes.sources.masks import LEAST_PIXELS
-from fairprobe.scenes.sources.segments import Segment, scene_of
 
 _NAMES = (
     "unlabeled, ego vehicle, rectification border, out of roi, static, dynamic, ground, road,"

@@ -33,14 +33,15 @@ from fairprobe.scenes.scene import Scene, Scenes
 from fairprobe.scenes.sources.files import (
     MessageLog,
     PictureFolder,
+    Segment,
     listed,
     mask_fits,
     picture_size,
     read_json,
     read_numbers,
     read_picture,
+    scene_of,
 )
-from fairprobe.scenes.sources.segments import Segment, scene_of
 
 LEAST_PIXELS = 50
 SETTINGS = ("objects", "least_pixels", "instances_of", "counted_as", "held_by")

@@ -23,8 +23,14 @@ from fairprobe.scenes.geometry import Numbers
 from fairprobe.scenes.labels import UNKNOWN, common, is_stuff
 from fairprobe.scenes.pretrained import digest, import_transformers, loading
 from fairprobe.scenes.scene import Picture, Scene, Scenes
-from fairprobe.scenes.sources.files import MessageLog, PictureFolder, picture_size, read_picture
-from fairprobe.scenes.sources.segments import Segment, scene_of
+from fairprobe.scenes.sources.files import (
+    MessageLog,
+    PictureFolder,
+    Segment,
+    picture_size,
+    read_picture,
+    scene_of,
+)
 from fairprobe.storage import replacing
 
 SUPPORTED = ("mask2former", "maskformer", "detr")

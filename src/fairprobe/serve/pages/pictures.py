@@ -19,8 +19,7 @@ from fairprobe.errors import SettingError
 from fairprobe.present.shots import PICTURE, Shot, shots, shots_of
 from fairprobe.report.formats import listed, percent
 from fairprobe.scenes.audit import ScenesRun
-from fairprobe.scenes.examples import Example, OriginalPicture
-from fairprobe.scenes.facing import example_sentence
+from fairprobe.scenes.examples import Example, OriginalPicture, example_sentence
 from fairprobe.serve.albums import (
     VERDICTS,
     FoundPair,

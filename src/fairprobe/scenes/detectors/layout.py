@@ -19,8 +19,7 @@ import numpy as np
 
 from fairprobe.arrays import Floats, Rows
 from fairprobe.errors import ModelError
-from fairprobe.scenes.detectors.coco import BY_COUNT, BY_ID, NAMES
-from fairprobe.scenes.labels import UNKNOWN, common
+from fairprobe.scenes.labels import COCO_BY_COUNT, COCO_BY_ID, COCO_NAMES, UNKNOWN, common
 from fairprobe.scenes.scene import Picture
 
 Shape: TypeAlias = tuple[int | None, ...]  # None: any size
@@ -88,12 +87,12 @@ class Signature:
             if count == len(self.names) - 1 and self.names[0] == "":
                 return self.names[1:]  # numbered from 1, without a background
             return self.names if count in (None, len(self.names)) else None
-        return NAMES if count is None else BY_COUNT.get(count)
+        return COCO_NAMES if count is None else COCO_BY_COUNT.get(count)
 
     def classes_by_id(self) -> tuple[str, ...]:
         """Return the names of classes that are numbered from 1, since 0 is the background."""
         if self.names is None:
-            return BY_ID
+            return COCO_BY_ID
         has_background = self.names[:1] in ((UNKNOWN,), ("",))
         return ("", *self.names[has_background:])
 
@@ -112,7 +111,7 @@ class Layout(ABC):
 
     height: int
     width: int
-    names: tuple[str, ...] = NAMES
+    names: tuple[str, ...] = COCO_NAMES
     places: tuple[int, ...] = ()
     """The outputs that are read, in this order; by default all."""
 
@@ -120,9 +119,8 @@ class Layout(ABC):
     title: ClassVar[str]
     shapes: ClassVar[str]
     about: ClassVar[str]
-    threshold: ClassVar[float]
-    overlap: ClassVar[float | None]
-
+    threshold: ClassVar[float] = 0.5
+    overlap: ClassVar[float | None] = None
     shows_classes: ClassVar[bool] = True
     """Whether the outputs have a score for each class, so that their number is known."""
     fit: ClassVar[Fit] = "stretch"
