@@ -6,9 +6,11 @@ import base64
 import io
 from typing import Any
 
+from msgspec.structs import replace
 from PIL import Image
 
-from fairprobe.scenes.accuracy import RealComparison, UnmodifiedComparison
+from fairprobe.results import RankTest
+from fairprobe.scenes.accuracy import ReferenceComparison
 from fairprobe.scenes.analysis import Analysis, ClassRate, Total
 from fairprobe.scenes.audit import (
     DetectorFailures,
@@ -23,7 +25,6 @@ from fairprobe.scenes.comparisons import (
     OperatorTime,
     OracleOverlap,
     OriginalsOverlap,
-    RankedComparison,
     UsualComparison,
 )
 from fairprobe.scenes.detectors.base import Detection
@@ -131,18 +132,15 @@ def example() -> Example:
     )
 
 
-def ranked(**changes: Any) -> RankedComparison:
-    values: dict[str, Any] = {
-        "detector": "Argus",
-        "first_mean": 0.311,
-        "second_mean": 0.272,
-        "first_images": 123,
-        "second_images": 39,
-        "u": 2911.5,
-        "p": 0.013,
-        "superiority": 0.567,
-    }
-    return RankedComparison(**{**values, **changes})
+RANKS = RankTest(
+    first=123,
+    second=39,
+    first_mean=0.311,
+    second_mean=0.272,
+    statistic=2911.5,
+    p_value=0.013,
+    superiority=0.567,
+)
 
 
 TOTAL = Total(
@@ -157,11 +155,15 @@ TOTAL = Total(
 )
 
 
+def accuracy(**values: Any) -> ReferenceComparison:
+    return ReferenceComparison(detector="Argus", **values)
+
+
 def comparisons() -> Comparisons:
     return Comparisons(
-        ood_vs_original=[ranked()],
-        ood_vs_id=[ranked(p=0.4)],
-        ood_vs_control=[ranked(u=None, p=None, superiority=None)],
+        ood_vs_original={"Argus": RANKS},
+        ood_vs_id={"Argus": replace(RANKS, p_value=0.4)},
+        ood_vs_control={"Argus": replace(RANKS, statistic=None, p_value=None, superiority=None)},
         usual=[
             UsualComparison(
                 detector="Argus",
@@ -190,12 +192,8 @@ def comparisons() -> Comparisons:
                 cause="in-painting",
             )
         ],
-        rq5=[RealComparison(detector="Argus", pairs=12, objects=99, real=0.41, generated=0.523)],
-        rq6=[
-            UnmodifiedComparison(
-                detector="Argus", images=41, objects=88, original=0.0, mutated=None
-            )
-        ],
+        rq5=[accuracy(pictures=12, objects=99, reference=0.41, mutated=0.523)],
+        rq6=[accuracy(pictures=41, objects=88, reference=0.0, mutated=None)],
         times=[
             OperatorTime(operator="insert", images=80, seconds=0.061),
             OperatorTime(operator="total", images=0, seconds=None),

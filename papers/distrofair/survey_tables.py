@@ -188,9 +188,9 @@ class RankTests(SceneExperiment):
             # A single run is all that there is, and stands beside the paper's.
             datasets = (run.dataset, DATASETS) if len(runs) == 1 else (run.dataset,)
             for row, several in (("originals", found.ood_vs_original), ("usual", found.ood_vs_id)):
-                for one in several:
-                    numbers = (one.first_mean, one.second_mean, one.u, _power(one.p))
-                    add(run.dataset, row, one.detector, *numbers)
+                for detector, test in several.items():
+                    means = (test.first_mean, test.second_mean)
+                    add(run.dataset, row, detector, *means, test.statistic, _power(test.p_value))
             for row, test in _looks(run):
                 numbers = (test.second_mean, test.first_mean, test.statistic, _power(test.p_value))
                 for dataset in datasets:

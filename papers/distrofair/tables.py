@@ -285,12 +285,11 @@ class Table11(SceneExperiment):
         found: dict[tuple[str, str], dict[str, float]] = {}
         for run in runs:
             for one in getattr(run.document.comparisons, what):
-                before, after = getattr(one, first), getattr(one, second)
-                if before is None or after is None:
+                if one.reference is None or one.mutated is None:
                     continue
-                values = {first: before, second: after, count: float(getattr(one, count))}
-                if before:
-                    values[relative] = after / before - (what == "rq5")
+                values = {first: one.reference, second: one.mutated, count: float(one.pictures)}
+                if one.reference:
+                    values[relative] = one.mutated / one.reference - (what == "rq5")
                 found[run.dataset, one.detector] = values
         cells = [
             Cell(dataset, "", method, "", key, (value,))

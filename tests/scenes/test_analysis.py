@@ -20,7 +20,7 @@ from fairprobe.errors import SettingError
 from fairprobe.results import from_dict, to_dict
 from fairprobe.scenes.accuracy import (
     Original,
-    RealComparison,
+    ReferenceComparison,
     against_real,
     class_accuracies,
     expected_counts,
@@ -707,13 +707,14 @@ def test_insertions_are_paired_with_real_pictures_of_equal_counts() -> None:
     mutant = one_test({"car": 2}, {"car": 4}, scene="s", label="car", objects=1)
     alone = one_test({"car": 2}, {"car": 2}, scene="s", label="cat", objects=9)
     (found,) = against_real([mutant, alone], originals, ("car", "person", "cat"))
-    assert found == RealComparison(
-        detector="d", pairs=1, objects=3, generated=1.0, real=near(2 / 3)
+    assert found == ReferenceComparison(
+        detector="d", pictures=1, objects=3, mutated=1.0, reference=near(2 / 3)
     )
     (nothing,) = against_real([alone], originals, ("car", "cat"))
-    assert (nothing.pairs, nothing.generated, nothing.real) == (0, None, None)
+    assert (nothing.pictures, nothing.mutated, nothing.reference) == (0, None, None)
     (printed,) = against_real([replace(alone, as_printed=True)], originals, ("car", "cat"))
-    assert printed == RealComparison(detector="d", pairs=1, objects=2, generated=1.0, real=1.0)
+    assert (printed.pictures, printed.objects) == (1, 2)
+    assert (printed.mutated, printed.reference) == (1.0, 1.0)
 
 
 def test_the_real_picture_is_drawn_by_the_seed() -> None:
@@ -726,7 +727,7 @@ def test_the_real_picture_is_drawn_by_the_seed() -> None:
         for at in range(5)
     ]
     drawn_ = [
-        against_real(tests, originals, ("car",), seed=seed)[0].real for seed in (0, 0, 1, 2, 3)
+        against_real(tests, originals, ("car",), seed=seed)[0].reference for seed in (0, 0, 1, 2, 3)
     ]
     assert drawn_[0] == drawn_[1]
     assert len(set(drawn_)) > 1
@@ -740,9 +741,9 @@ def test_accuracy_of_unmodified_classes_on_error_inducing_pictures() -> None:
     more = one_test({"car": 4, "bus": 0}, {"car": 9}, repeat=1)
     annotations = {"s": Counter(bus=1, car=4, person=2)}
     (found,) = unmodified_accuracy([test], annotations)
-    assert (found.original, found.mutated) == (near(4 / 5), near(2 / 5))
+    assert (found.reference, found.mutated) == (near(4 / 5), near(2 / 5))
     (both,) = unmodified_accuracy([test, more], annotations)
-    assert (both.images, both.objects, both.original, both.mutated) == (
+    assert (both.pictures, both.objects, both.reference, both.mutated) == (
         2,
         10,
         near(8 / 10),

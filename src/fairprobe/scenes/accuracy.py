@@ -55,23 +55,15 @@ class ClassAccuracy(Result, frozen=True, kw_only=True):
     mutated: Share
 
 
-class RealComparison(Result, frozen=True, kw_only=True):
-    """Accuracy on real pictures and on generated ones with the same objects (RQ5)."""
+class ReferenceComparison(Result, frozen=True, kw_only=True):
+    """Accuracy on mutated pictures, and on others with the same objects: real ones (RQ5), or the
+    originals, for the classes that were not mutated (RQ6).
+    """
 
     detector: str
-    pairs: Count
+    pictures: Count
     objects: Count
-    real: Share | None
-    generated: Share | None
-
-
-class UnmodifiedComparison(Result, frozen=True, kw_only=True):
-    """Accuracy on classes that were not mutated, in error-inducing pictures (RQ6)."""
-
-    detector: str
-    images: Count
-    objects: Count
-    original: Share | None
+    reference: Share | None
     mutated: Share | None
 
 
@@ -157,7 +149,7 @@ def expected_counts(
 
 def against_real(
     tests: Iterable[Test], originals: Sequence[Original], labels: Collection[str], *, seed: int = 0
-) -> list[RealComparison]:
+) -> list[ReferenceComparison]:
     """Compare (RQ5) each unusual insertion with a random real picture with the same annotated
     objects of all `labels`. Insertions without such a picture are left out.
     """
@@ -187,21 +179,12 @@ def against_real(
         if real:
             other = real[int(rng.integers(len(real)))]
             _add(sums[test.detector], expected, test.found, other.found)
-    return [
-        RealComparison(
-            detector=detector,
-            pairs=counts["pairs"],
-            objects=counts["objects"],
-            real=part(counts["other"], counts["objects"]),
-            generated=part(counts["mutated"], counts["objects"]),
-        )
-        for detector, counts in sorted(sums.items())
-    ]
+    return _compared(sums)
 
 
 def unmodified_accuracy(
     inducing: Iterable[Test], annotations: Mapping[str, Counter[str]]
-) -> list[UnmodifiedComparison]:
+) -> list[ReferenceComparison]:
     """Measure (RQ6) in error-inducing pictures the accuracy on the classes that were not mutated,
     and on the same classes in the originals.
     """
@@ -210,27 +193,31 @@ def unmodified_accuracy(
         expected = Counter(annotations[test.scene])
         del expected[test.label]
         _add(sums.setdefault(test.detector, Counter()), expected, test.found, test.original)
-    return [
-        UnmodifiedComparison(
-            detector=detector,
-            images=counts["pairs"],
-            objects=counts["objects"],
-            original=part(counts["other"], counts["objects"]),
-            mutated=part(counts["mutated"], counts["objects"]),
-        )
-        for detector, counts in sorted(sums.items())
-    ]
+    return _compared(sums)
 
 
 def _add(
     sums: Counter[str], expected: Counter[str], mutated: Counter[str], other: Counter[str]
 ) -> None:
     sums.update(
-        pairs=1,
+        pictures=1,
         objects=expected.total(),
         mutated=(mutated & expected).total(),
-        other=(other & expected).total(),
+        reference=(other & expected).total(),
     )
+
+
+def _compared(sums: Mapping[str, Counter[str]]) -> list[ReferenceComparison]:
+    return [
+        ReferenceComparison(
+            detector=detector,
+            pictures=counts["pictures"],
+            objects=counts["objects"],
+            reference=part(counts["reference"], counts["objects"]),
+            mutated=part(counts["mutated"], counts["objects"]),
+        )
+        for detector, counts in sorted(sums.items())
+    ]
 
 
 def part(some: int, of: int) -> float | None:

@@ -63,11 +63,12 @@ HEADS = {
     "operator": "mutation",
     "label": "class",
     "cause": "errors caused by",
+    "first": "mutated pictures",
+    "second": "other pictures",
     "first_mean": "mutated: mean",
-    "first_images": "of pictures",
     "second_mean": "others: mean",
-    "second_images": "of other pictures",
-    "u": "U",
+    "statistic": "U",
+    "p_value": "p",
     "superiority": "mutated is higher",
     "gt": "by ground truth",
     "mt": "metamorphic",
@@ -83,16 +84,15 @@ HEADS = {
 UNITS: dict[str, Unit] = {
     "first_mean": "number",
     "second_mean": "number",
-    "u": "number",
+    "statistic": "number",
     "threshold": "number",
     "seconds": "seconds",
 }
-RANKS = (
-    " Error rates of single pictures, the mutated class left out, by Mann–Whitney’s two-sided U"
-    " test. It assumes independent pictures, which those made from one scene are not, so p is too"
-    " small. “Mutated is higher”: how often a mutated picture has the higher error rate of two"
-    " drawn at random."
-)
+RANKED = {
+    "ood_vs_control": "in-painting alone",
+    "ood_vs_original": "originals",
+    "ood_vs_id": "usual insertions",
+}
 COMPARISONS = {
     "causes": (
         "Mutation or control, class by class",
@@ -100,14 +100,18 @@ COMPARISONS = {
         " for insertions, what pasting the picture's own objects back in their places does."
         " Intervals of the difference are not corrected for the number of classes.",
     ),
-    "ood_vs_control": ("Mutation against in-painting alone", RANKS),
-    "ood_vs_original": ("Mutated against original pictures", RANKS),
+    "ranks": (
+        "Mutated against other pictures",
+        "Error rates of single pictures, the mutated class left out, by Mann–Whitney’s two-sided U"
+        " test. It assumes independent pictures, which those made from one scene are not, so p is"
+        " too small. “Mutated is higher”: how often a mutated picture has the higher error rate of"
+        " two drawn at random.",
+    ),
     "originals": (
         "What only mutation shows",
         "Classes of all recognizers that are worse off than the mean, by the plain rule, which"
         " names some by chance: on the originals alone, and by mutating them.",
     ),
-    "ood_vs_id": ("Unusual against usual insertions (OOD against ID)", RANKS),
     "usual": (
         "Does it take the unusual?",
         "Insertions that make a scene unusual (OOD) and insertions within what is usual (ID), once"
@@ -121,14 +125,15 @@ COMPARISONS = {
     "rq5": (
         "Generated against real pictures with the same objects",
         "How many of the counted objects are recognized, in pictures with inserted objects and in"
-        " real ones with equally many objects of each class (RQ5, Algorithm 4). Inserted objects"
-        " are unobstructed and in focus: a higher number does not mean that they look real.",
+        " real ones (reference) with equally many objects of each class (RQ5, Algorithm 4)."
+        " Inserted objects are unobstructed and in focus: a higher number does not mean that they"
+        " look real.",
     ),
     "rq6": (
         "Classes that were not mutated, in pictures with errors",
         "How many objects of the other classes are recognized in the pictures with an error, before"
-        " and after the mutation (RQ6). They were chosen for their errors, so some loss is"
-        " expected.",
+        " the mutation (reference) and after it (RQ6). They were chosen for their errors, so some"
+        " loss is expected.",
     ),
     "realism": (
         "How many mutants look real",
@@ -163,9 +168,12 @@ def comparisons_section(comparisons: Comparisons) -> Section:
     """
     sections: list[Section] = []
     for name, (title, about) in COMPARISONS.items():
-        value = getattr(comparisons, name)
-        rows = value if isinstance(value, list) else [value] if value is not None else []
-        cells = [dict(_cells(row)) for row in rows]
+        if name == "ranks":
+            cells = list(_rank_tests(comparisons))
+        else:
+            value = getattr(comparisons, name)
+            rows = value if isinstance(value, list) else [value] if value is not None else []
+            cells = [dict(_cells(row)) for row in rows]
         if cells:
             words = [index for index, cell in enumerate(cells[0].values()) if isinstance(cell, str)]
             table = Table(tuple(cells[0]), [tuple(row.values()) for row in cells], words=words)
@@ -173,12 +181,18 @@ def comparisons_section(comparisons: Comparisons) -> Section:
     return Section("Comparisons", [*sections, _quality(comparisons.quality or ImageQuality())])
 
 
-def _cells(row: Result, prefix: str = "") -> Iterator[tuple[str, str | Number | Cell]]:
+def _rank_tests(comparisons: Comparisons) -> Iterator[dict[str, str | Number | Cell]]:
+    for name, words in RANKED.items():
+        for detector, test in getattr(comparisons, name).items():
+            yield {"recognizer": detector, "compared with": words, **dict(_cells(test))}
+
+
+def _cells(row: Result) -> Iterator[tuple[str, str | Number | Cell]]:
     """Write each field of a result as a cell, an interval with the number before it."""
     values = structs.asdict(row)
     fields = list(values)
     for index, name in enumerate(fields):
-        value, head = values[name], prefix + HEADS.get(name, name.replace("_", " "))
+        value, head = values[name], HEADS.get(name, name.replace("_", " "))
         if isinstance(value, Total):
             yield f"{head}: above the mean", _violations(value)
             yield f"{head}: error rate", _error_inducing(value)
@@ -190,7 +204,7 @@ def _cells(row: Result, prefix: str = "") -> Iterator[tuple[str, str | Number | 
             yield head, Number(value, unit="count")
         elif name in UNITS:
             yield head, Number(value, unit=UNITS[name])
-        elif name == "p":
+        elif name == "p_value":
             yield head, Cell(p_value(value))
         elif name.endswith("gain"):
             yield head, Cell(_gain(value))

@@ -28,12 +28,11 @@ import numpy as np
 from msgspec import field
 
 from fairprobe.errors import SettingError
-from fairprobe.results import Amount, Count, RankTest, Result, Seconds, Share, check_interval
+from fairprobe.results import Count, RankTest, Result, Seconds, Share, check_interval
 from fairprobe.scenes.accuracy import (
     ClassAccuracy,
     Original,
-    RealComparison,
-    UnmodifiedComparison,
+    ReferenceComparison,
     Violation,
     against_real,
     class_accuracies,
@@ -63,19 +62,6 @@ METAMORPHIC: tuple[Oracle, ...] = ("inclusion", "exclusion")
 
 
 Cause: TypeAlias = Literal["mutation", "in-painting", "not distinguishable", "no errors"]
-
-
-class RankedComparison(Result, frozen=True, kw_only=True):
-    """Error rates of mutated pictures (first) and others (second) by Mann–Whitney's U test."""
-
-    detector: str
-    first_mean: Amount | None
-    second_mean: Amount | None
-    first_images: Count
-    second_images: Count
-    u: Amount | None
-    p: Share | None
-    superiority: Share | None
 
 
 class UsualComparison(Result, frozen=True, kw_only=True):
@@ -140,18 +126,21 @@ class OperatorTime(Result, frozen=True, kw_only=True):
 
 
 class Comparisons(Result, frozen=True, kw_only=True):
-    """The paper's comparisons and the controls; empty where nothing was tested."""
+    """The paper's comparisons and the controls; empty where nothing was tested.
 
-    ood_vs_original: list[RankedComparison] = field(default_factory=list)
-    ood_vs_id: list[RankedComparison] = field(default_factory=list)
-    ood_vs_control: list[RankedComparison] = field(default_factory=list)
+    Rank tests are those of each recognizer: error rates of mutated pictures (first) and others.
+    """
+
+    ood_vs_original: dict[str, RankTest] = field(default_factory=dict)
+    ood_vs_id: dict[str, RankTest] = field(default_factory=dict)
+    ood_vs_control: dict[str, RankTest] = field(default_factory=dict)
     usual: list[UsualComparison] = field(default_factory=list)
     overlaps: list[OracleOverlap] = field(default_factory=list)
     originals: OriginalsOverlap | None = None
     accuracies: list[ClassAccuracy] = field(default_factory=list)
     causes: list[ControlRate] = field(default_factory=list)
-    rq5: list[RealComparison] = field(default_factory=list)
-    rq6: list[UnmodifiedComparison] = field(default_factory=list)
+    rq5: list[ReferenceComparison] = field(default_factory=list)
+    rq6: list[ReferenceComparison] = field(default_factory=list)
     times: list[OperatorTime] = field(default_factory=list)
     quality: ImageQuality | None = None
     realism: list[OperatorRealism] = field(default_factory=list)
@@ -186,9 +175,9 @@ def compare(
     plain = original_violations(original_accuracy(originals))  # no class is too rare
     mutants = violations(single, (*TRUTH, *METAMORPHIC))
     return Comparisons(
-        ood_vs_original=[_ranked(name, against_original(own)) for name, own in tests.items()],
-        ood_vs_id=[_ranked(name, ranks) for name, (_, ranks) in usual.items() if ranks.second],
-        ood_vs_control=[_ranked(name, against_inpainting(own)) for name, own in tests.items()],
+        ood_vs_original={name: against_original(own) for name, own in tests.items()},
+        ood_vs_id={name: ranks for name, (_, ranks) in usual.items() if ranks.second},
+        ood_vs_control={name: against_inpainting(own) for name, own in tests.items()},
         usual=[row for rows, _ in usual.values() for row in rows],
         overlaps=[
             _overlap(name, [result for result in single if result.detector == name])
@@ -212,19 +201,6 @@ def compare(
         ),
         quality=quality,
         realism=realism,
-    )
-
-
-def _ranked(detector: str, ranks: RankTest) -> RankedComparison:
-    return RankedComparison(
-        detector=detector,
-        first_mean=ranks.first_mean,
-        second_mean=ranks.second_mean,
-        first_images=ranks.first,
-        second_images=ranks.second,
-        u=ranks.statistic,
-        p=ranks.p_value,
-        superiority=ranks.superiority,
     )
 
 
