@@ -129,6 +129,17 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def make_folder(folder: Path) -> Path:
+    """Make a folder and its parents unless they are there; return it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"Cannot make the folder {folder}: {error.strerror}. Choose another folder."
+        ) from error
+    return folder
+
+
 def reason(error: OSError, place: Path) -> str:
     """The beginning of a message about an error in writing, without its last stop."""
     return (

@@ -778,12 +778,11 @@ def pictures(count: int) -> Iterator[tuple[int, Picture]]:
     return ((number, plain(4, 4, (number, 0, 0))) for number in range(count))
 
 
-def test_an_exception_of_one_picture_is_its_failure_and_order_and_progress_are_kept() -> None:
-    steps: list[tuple[int, int]] = []
+def test_an_exception_of_one_picture_is_its_failure_and_order_is_kept() -> None:
     detector = Scripted(
         Scripted.CAT, ZeroDivisionError("by nothing\nat all"), SystemExit(3), ModelError("Broken.")
     )
-    answers = list(query(detector, pictures(5), progress=lambda *step: steps.append(step)))
+    answers = list(query(detector, pictures(5)))
     assert answers == [
         (0, Scripted.CAT),
         (1, Failure("scripted failed: ZeroDivisionError: by nothing.")),
@@ -791,7 +790,6 @@ def test_an_exception_of_one_picture_is_its_failure_and_order_and_progress_are_k
         (3, Failure("scripted: Broken.")),
         (4, Scripted.CAT),
     ]
-    assert steps == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 3)]
 
 
 @pytest.mark.parametrize(
@@ -934,12 +932,9 @@ def test_a_stored_answer_that_is_damaged_is_queried_again(tmp_path: Path) -> Non
 
 
 def test_an_interruption_keeps_what_was_answered(tmp_path: Path) -> None:
-    def stop(done: int, failed: int) -> None:
-        if done == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        list(query(Scripted(), pictures(5), cache=tmp_path, progress=stop))
+    answers = query(Scripted(), pictures(5), cache=tmp_path)
+    _ = next(answers), next(answers)
+    answers.close()  # type: ignore[attr-defined]
     detector = Scripted()
     list(query(detector, pictures(5), cache=tmp_path))
     assert len(detector.asked_at) == 3
@@ -948,7 +943,7 @@ def test_an_interruption_keeps_what_was_answered(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_store_answers_stops_the_queries(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     detector = Scripted()
-    with pytest.raises(StorageError, match="Answers cannot be stored in"):
+    with pytest.raises(StorageError, match="Cannot make the folder"):
         query(detector, pictures(1), cache=tmp_path / "file" / "cache")
     cache = tmp_path / "cache"
     questions = query(detector, pictures(3), cache=cache)
@@ -958,7 +953,7 @@ def test_a_folder_that_cannot_store_answers_stops_the_queries(tmp_path: Path) ->
         path.rmdir()
     cache.rmdir()
     cache.write_text("in the way")
-    with pytest.raises(StorageError, match="Answers cannot be stored in"):
+    with pytest.raises(StorageError, match="Cannot make the folder"):
         next(questions)
     assert len(detector.asked_at) == 2
 

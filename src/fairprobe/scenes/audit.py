@@ -25,7 +25,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from fairprobe.errors import SettingError, StorageError
+from fairprobe.errors import SettingError
 from fairprobe.escapes import spreadsheet_cell
 from fairprobe.report.markdown import markdown
 from fairprobe.results import CONFIDENCE, Count, Result, Run, Share
@@ -48,7 +48,7 @@ from fairprobe.scenes.quality import ImageQuality, measure_quality
 from fairprobe.scenes.realism_check import OperatorRealism, check_realism
 from fairprobe.scenes.scene import Mutation, Operation, Scenes
 from fairprobe.scenes.sources import open_scenes
-from fairprobe.storage import in_use, scratch, write_text
+from fairprobe.storage import in_use, make_folder, scratch, write_text
 from fairprobe.versions import commit, versions
 
 FORMAT: Final = 4  # raised when the meaning of a field changes
@@ -202,12 +202,7 @@ class SceneAudit(AuditResult[ScenesRun]):
             raise SettingError(
                 f"{target} contains a run. Name another folder, or allow overwriting it."
             )
-        try:
-            target.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"Cannot write into {target}: {error.strerror}. Choose another folder."
-            ) from error
+        make_folder(target)
         for name, write in run_files(self, self.run).items():
             write(target / name)
         return target

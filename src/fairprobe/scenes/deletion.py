@@ -68,32 +68,27 @@ def delete(
 ) -> Mutant | Skipped:
     """Return the picture without any object of the class."""
     removed = scene.of(label)
+
+    def skipped(reason: str) -> Skipped:
+        return Skipped(scene.name, "delete", label, reason)
+
     if not removed:
-        return Skipped(scene.name, "delete", label, f"There is no {label} in the picture.")
+        return skipped(f"There is no {label} in the picture.")
     hole = grown_mask(scene, removed, settings)
     share, largest = hole.mean(), np.bincount(components(hole)[0].ravel())[1:].max() / hole.size
     if share > MOST_PAINTED:
-        reason = (
+        return skipped(
             f"With a margin, {label} fills {share:.0%} of the picture; at most {MOST_PAINTED:.0%}"
             " is in-painted."
         )
-        return Skipped(scene.name, "delete", label, reason)
     if largest > settings.most_in_one:
-        reason = (
+        return skipped(
             f"A hole would be {largest:.1%} of the picture; in-painting is convincing up to"
             f" {settings.most_in_one:.1%}."
         )
-        return Skipped(scene.name, "delete", label, reason)
     image = without(scene, removed, inpainter, settings)
-    return Mutant(
-        scene.name,
-        "delete",
-        label,
-        image,
-        len(removed),
-        tuple(instance.box for instance in removed),
-        removed=removed,
-    )
+    places = tuple(instance.box for instance in removed)
+    return Mutant(scene.name, "delete", label, image, len(removed), places, removed=removed)
 
 
 def grown_mask(
@@ -200,19 +195,9 @@ def control(
         height, width = shape.mask.shape
         left, top = left + margin, top + margin
         places.append((left, top, left + width, top + height))
-    return Mutant(
-        scene.name,
-        "control",
-        label,
-        inpainter.fill(
-            scene.image,
-            painted,
-            avoid=things,
-            kinds=_kinds(scene, painted) if settings.guided else None,
-        ),
-        len(shapes),
-        tuple(places),
-    )
+    kinds = _kinds(scene, painted) if settings.guided else None
+    image = inpainter.fill(scene.image, painted, avoid=things, kinds=kinds)
+    return Mutant(scene.name, "control", label, image, len(shapes), tuple(places))
 
 
 def free_place(

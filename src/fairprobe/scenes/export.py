@@ -23,7 +23,7 @@ from fairprobe.errors import SettingError, StorageError
 from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.mutants import MadePicture, mutate_without_painting
 from fairprobe.scenes.scene import Instance, Mutant, Scene
-from fairprobe.storage import replacing, write_text
+from fairprobe.storage import make_folder, replacing, write_text
 
 Size: TypeAlias = tuple[int, int]  # height and width
 ANNOTATIONS, PICTURES = "instances.json", "images"
@@ -57,13 +57,7 @@ def export_coco(
     place = Path(folder)
     if (place / ANNOTATIONS).exists():
         raise SettingError(f"{place} holds an export. Name another folder.")
-    try:
-        (place / PICTURES).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"Cannot write into {place}: {error.strerror}. Choose another folder."
-        ) from error
-    pictures = _copied(evidence, place / PICTURES, inducing)
+    pictures = _copied(evidence, make_folder(place / PICTURES), inducing)
     return write_coco(place, pictures, evidence.scenes.categories)
 
 

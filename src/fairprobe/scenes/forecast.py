@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import cycle
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, process_time
 
@@ -41,7 +40,6 @@ from fairprobe.scenes.plan import Settings, Task
 from fairprobe.scenes.quality import SAMPLE, MutantPair, clip_realism, image_quality
 from fairprobe.scenes.queries import check_answer
 from fairprobe.scenes.realism import BLOCKS, Look, Patches, scores
-from fairprobe.scenes.realism_check import FEWEST as FEWEST_JUDGED
 from fairprobe.scenes.realism_check import MOST_SCENES, real_patches
 from fairprobe.scenes.scene import Mutant, Scenes
 from fairprobe.storage import scratch
@@ -50,28 +48,21 @@ TRYING = "Painting a few pictures"
 FEWEST = 2  # mutations of each kind that are painted, and answers that are timed
 MOST = 12  # mutations of each kind that are painted
 ENOUGH = 5.0  # seconds, after which no more than the fewest are tried
-MEASURED = 4  # mutants whose quality is measured
-MOST_SCORED = 800  # patches that classifiers learn from; the time of more is in proportion
-NOISE = 0.05  # by which patches differ that are used again
+SCORED = 200  # patches of each side that classifiers score on trial
 CHECKING = "Measuring and checking a few pictures"
 RESPONSE = 1.0  # seconds that a service is assumed to take for an answer
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Mutations of one kind that were tried: the share that was possible, how long one of these
-    takes, and pictures that were made. Times are those of the processor: they are the same if
-    others use it, too.
+    """Mutations of one kind that were tried: the share that was possible, the expected seconds of a
+    planned one, possible or not, and pictures that were made. Times are those of the processor:
+    they are the same if others use it, too.
     """
 
     possible: float
     seconds: float
     made: tuple[MadePicture, ...] = ()
-
-    @property
-    def expected_seconds(self) -> float:
-        """Return the expected seconds of a planned mutation, possible or not."""
-        return self.possible * self.seconds
 
 
 @dataclass(frozen=True)
@@ -179,7 +170,7 @@ def forecast(
         expected=expected,
         remote=tuple(detector.name for detector in detectors if detector.is_remote),
         seconds={name: number * local.get(name, pace) for name, number in expected.items()},
-        painting=sum(tried[task.operator].expected_seconds for task in tasks) / settings.workers,
+        painting=sum(tried[task.operator].seconds for task in tasks) / settings.workers,
         checking=checking,
         most_requests=settings.most_requests,
     )
@@ -220,9 +211,10 @@ def _try_tasks(evidence: Evidence, tasks: Sequence[Task], stages: Stages) -> dic
                 is_slow = painted >= FEWEST and monotonic() - start > ENOUGH
                 if painted >= MOST or is_slow:
                     break
-            each = (process_time() - used) / painted if painted else 0.0
+            share = len(possible) / tried
+            expected = share * (process_time() - used) / painted if painted else 0.0
             unusual = tuple(picture for picture in made if picture.task.kind == "ood")
-            found[operator] = Trial(len(possible) / tried, each, unusual)
+            found[operator] = Trial(share, expected, unusual)
     return found
 
 
@@ -231,46 +223,53 @@ def _checking(evidence: Evidence, tasks: Sequence[Task], tried: Mapping[str, Tri
     at samples of a known size, so that the trial shows the time of one, and the plan how many there
     are.
     """
-    unusual = Counter[str](task.operator for task in tasks if task.kind == "ood")
-    counts = {name: round(trial.possible * unusual[name]) for name, trial in tried.items()}
     made = [picture for trial in tried.values() for picture in trial.made]
     if not made:
         return 0.0
-    found = _measuring(evidence, made, sum(min(SAMPLE, count) for count in counts.values()))
+    unusual = Counter[str](task.operator for task in tasks if task.kind == "ood")
+    counts = {name: round(trial.possible * unusual[name]) for name, trial in tried.items()}
     names, labels = list(evidence.facts), {task.label for task in tasks}
-    used, start = min(MOST_SCENES, len(names)), process_time()
-    real: list[tuple[Patches, Patches]] = []
+    start, real = process_time(), list[int]()
     for name in names[:MOST]:
-        real.append(real_patches([evidence.scenes.read(name)], labels))
+        objects, background = real_patches([evidence.scenes.read(name)], labels)
+        real.append(max(len(objects.looks), len(background.looks)))
         if len(real) >= FEWEST and process_time() - start > ENOUGH:
             break
-    found += (process_time() - start) / len(real) * used
-    for name, trial in tried.items():
-        untouched = [look for pair in real for look in pair[name == "delete"].looks]
-        looks = [picture.look for picture in trial.made if picture.look is not None]
-        of_real = round(len(untouched) / len(real) * used)
-        of_mutants = round(len(looks) / max(1, len(trial.made)) * counts[name])
-        if min(of_real, of_mutants) >= FEWEST_JUDGED and len(names) >= BLOCKS:
-            tall = max(1.0, (of_real + of_mutants) / MOST_SCORED)  # scored in proportion
-            start = process_time()
-            scores(
-                _many(untouched, round(of_real / tall), names, moved=False),
-                _many(looks, round(of_mutants / tall), names, moved=name == "insert"),
-            )
-            found += tall * (process_time() - start)
-    return found
+    used = min(MOST_SCENES, len(names)) / len(real)
+    describing = (process_time() - start) * used
+    looks = [picture.look for picture in made if picture.look is not None]
+    patches = sum(count + round(sum(real) * used) for count in counts.values())
+    scoring = _scoring(looks, names) * patches if looks and len(names) >= BLOCKS else 0.0
+    return describing + scoring + _measuring(evidence, made, sum(map(_sampled, counts.values())))
+
+
+def _sampled(count: int) -> int:
+    return min(SAMPLE, count)
+
+
+def _scoring(looks: Sequence[Look], names: Sequence[str]) -> float:
+    """Measure the seconds to score a patch by classifiers, on noise of as many numbers."""
+    rng = np.random.default_rng(0)
+    width, around = len(looks[0].fit), looks[0].around
+
+    def noise() -> Patches:
+        noisy = [Look(tuple(row), around) for row in rng.normal(size=(SCORED, width)).tolist()]
+        scenes = [names[at] for at in rng.integers(len(names), size=SCORED).tolist()]
+        return Patches(scenes, scenes, noisy)
+
+    real, mutants = noise(), noise()
+    start = process_time()
+    scores(real, mutants)
+    return (process_time() - start) / (2 * SCORED)
 
 
 def _measuring(evidence: Evidence, made: Sequence[MadePicture], count: int) -> float:
     """Estimate the seconds to measure this many pictures: loading, and then each one."""
-    pairs = []
-    for picture in made[:: max(1, len(made) // MEASURED)][:MEASURED]:
-        original = evidence.scenes.read(picture.task.scene).image
-        pairs.append(
-            MutantPair(
-                picture.task.scene, picture.task.operator, original, read_mutant(picture.path)
-            )
-        )
+    scenes = evidence.scenes
+    pairs = [
+        MutantPair(task.scene, task.operator, scenes.read(task.scene).image, read_mutant(path))
+        for task, path in ((picture.task, picture.path) for picture in made[:: -(-len(made) // 4)])
+    ]
     start = process_time()
     try:
         clip = evidence.settings.clip
@@ -283,22 +282,6 @@ def _measuring(evidence: Evidence, made: Sequence[MadePicture], count: int) -> f
     # Several mutants share an original, which is measured once.
     each = (process_time() - loaded) / (len(pairs) + len({pair.scene for pair in pairs}))
     return loaded - start + each * (count + min(count, len(evidence.facts)))
-
-
-def _many(looks: Sequence[Look], count: int, names: Sequence[str], *, moved: bool) -> Patches:
-    """Repeat the patches of the trial to this number, over all scenes, each a little different.
-    `moved`: their objects come from other scenes.
-    """
-    rng = np.random.default_rng(0)
-    noise = rng.normal(0, NOISE, (count, len(looks[0].fit)))
-    several = [
-        replace(one, fit=tuple((np.array(one.fit) + more).tolist()))
-        for one, more in zip(cycle(looks), noise, strict=False)
-    ]
-    scenes, others = (
-        [names[at] for at in rng.integers(len(names), size=count).tolist()] for _ in range(2)
-    )
-    return Patches(scenes, others if moved else scenes, several)
 
 
 def _time(detector: Detector, evidence: Evidence) -> float:

@@ -163,31 +163,32 @@ def insert(
             f"The height of '{label}' relative to a car is unknown. Set it in"
             f" relative_heights.{suggest(label, settings.relative_heights)}"
         )
+
+    def skipped(reason: str) -> Skipped:
+        return Skipped(scene.name, "insert", label, reason)
+
     if not cutouts.get(label):
-        return Skipped(scene.name, "insert", label, f"There is no cut-out of a {label}.")
+        return skipped(f"There is no cut-out of a {label}.")
     line, doubt = perspective_of(scene), ""
     if settings.shares_views:
         views = cutouts.views if isinstance(cutouts, SceneCutouts) else Views({})
         line, doubt = views.line(scene)
     if doubt:
-        return Skipped(scene.name, "insert", label, doubt)
+        return skipped(doubt)
     chooser = _Places(scene, label, line, settings)
     placed: list[_Placed] = []
     for _ in range(count):
         fitting = _fitting(scene, cutouts[label], placed, settings)
         if not fitting:
-            reason = (
-                f"Cut-outs of a {label} that are different: {len(cutouts[label])}; needed: {count}."
-            )
-            return Skipped(scene.name, "insert", label, reason)
-        one = chooser.next(fitting, rng)
-        if one is None:
-            reason = (
+            known = len(cutouts[label])
+            return skipped(f"Cut-outs of a {label} that are different: {known}; needed: {count}.")
+        item = chooser.next(fitting, rng)
+        if item is None:
+            return skipped(
                 f"Only {len(placed)} of {count} fit: no free ground was found in {settings.tries}"
                 " tries."
             )
-            return Skipped(scene.name, "insert", label, reason)
-        placed.append(one)
+        placed.append(item)
     image, added = _painted(scene, chooser.depths, placed, settings)
     places = tuple(item.box for item in placed)
     sources = tuple(item.cutout.scene for item in placed)
@@ -210,8 +211,7 @@ def control(
     ]
     own = sorted(whole, key=lambda instance: (instance.label != label, -instance.height))[:count]
     if not own:
-        reason = "No whole object is there to be pasted back."
-        return Skipped(scene.name, "control", label, reason)
+        return Skipped(scene.name, "control", label, "No whole object is there to be pasted back.")
     placed = []
     for instance in own:
         cutout = cut_out(scene, instance)
@@ -288,10 +288,10 @@ class _Places:
         tall = self._heights[self._rows]
         most, least = self._settings.most_enlarged, self._settings.most_shrunk
         rows_of = {}
-        for one in cutouts:  # drawn evenly, each where its size fits
-            rows = self._rows[(tall >= least * one.size[0]) & (tall <= most * one.size[0])]
+        for cutout in cutouts:  # drawn evenly, each where its size fits
+            rows = self._rows[(tall >= least * cutout.size[0]) & (tall <= most * cutout.size[0])]
             if len(rows):
-                rows_of[id(one)] = rows
+                rows_of[id(cutout)] = rows
         able = [cutout for cutout in cutouts if id(cutout) in rows_of]
         for at in range(self._settings.tries if able else 0):
             is_own = self._settings.keeps_ground and at < self._settings.tries / 2

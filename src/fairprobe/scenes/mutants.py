@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
@@ -28,10 +28,10 @@ from fairprobe.scenes.deletion import DeletionSettings
 from fairprobe.scenes.inpainting import Inpainter, Remembering, inpainter
 from fairprobe.scenes.insertion import InsertionSettings
 from fairprobe.scenes.plan import ClassRange, Settings, Task, random_for
-from fairprobe.scenes.realism import Look, Thing, look_of
+from fairprobe.scenes.realism import Look, look_of
 from fairprobe.scenes.rotation import RotationSettings
 from fairprobe.scenes.scene import Box, Mutant, Picture, Scene, Scenes, Skipped
-from fairprobe.storage import replacing, write_text
+from fairprobe.storage import make_folder, replacing, write_text
 from fairprobe.workers.base import interrupts_blocked
 
 
@@ -283,53 +283,43 @@ def _write(
 ) -> Outcome:
     """Write the picture first and its note afterwards: a picture without a note is made again."""
     path = studio.folder / task.file
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"Cannot make the folder {path.parent}: {error.strerror}. Choose another folder for the"
-            " run."
-        ) from error
-    note: dict[str, Any] = {"fingerprint": studio.mark(task)}
+    make_folder(path.parent)
     outcome: Outcome
     if isinstance(mutant, Skipped):
-        note["reason"] = mutant.reason
         outcome = SkippedTask(task, mutant.reason)
     else:
         with replacing(path) as temporary:
             Image.fromarray(mutant.image).save(temporary, format="png", compress_level=1)
-        places = [list(box) for box in mutant.places]
-        look, source = look_of(scene, mutant)
-        note |= {
-            "objects": mutant.objects,
-            "places": places,
-            "seconds": seconds,
-            "look": None if look is None else asdict(look),
-            "source": source,
-        }
-        outcome = MadePicture(task, path, mutant.objects, mutant.places, seconds, look, source)
-    write_text(path.with_suffix(".json"), json.dumps(note))
+        about = (mutant.objects, mutant.places, seconds, *look_of(scene, mutant))
+        outcome = MadePicture(task, path, *about)
+    facts = {name: value for name, value in vars(outcome).items() if name not in ("task", "path")}
+    note = msgspec.json.encode({"fingerprint": studio.mark(task), **facts})
+    write_text(path.with_suffix(".json"), note.decode())
     return outcome
+
+
+class _Note(msgspec.Struct):
+    """What is stored with a picture, or instead of one."""
+
+    fingerprint: str
+    reason: str | None = None
+    objects: int = 0
+    places: tuple[Box, ...] = ()
+    seconds: float = 0.0
+    look: Look | None = None
+    source: str = ""
 
 
 def _kept(studio: Studio, task: Task) -> Outcome | None:
     path = studio.folder / task.file
     try:
-        note = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-        if note["fingerprint"] != studio.mark(task):
-            return None
-        if "reason" in note:
-            return SkippedTask(task, str(note["reason"]))
-        if not path.is_file():
-            return None
-        places = tuple((int(a), int(b), int(c), int(d)) for a, b, c, d in note["places"])
-        look = None if note["look"] is None else _look(note["look"])
-        seconds, source = float(note["seconds"]), str(note["source"])
-        return MadePicture(task, path, int(note["objects"]), places, seconds, look, source)
-    except (OSError, ValueError, KeyError, TypeError, ArithmeticError, RecursionError):
+        note = msgspec.json.decode(path.with_suffix(".json").read_bytes(), type=_Note)
+    except (OSError, ValueError, RecursionError):
         return None
-
-
-def _look(note: dict[str, Any]) -> Look:
-    fit, around = (tuple(map(float, note[key])) for key in ("fit", "around"))
-    return Look(fit, around, None if note["thing"] is None else Thing(**note["thing"]))
+    if note.fingerprint != studio.mark(task):
+        return None
+    if note.reason is not None:
+        return SkippedTask(task, note.reason)
+    if not path.is_file():
+        return None
+    return MadePicture(task, path, note.objects, note.places, note.seconds, note.look, note.source)

@@ -14,7 +14,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from fairprobe.models.formats.file_checks import first_line
 from fairprobe.scenes.detectors.base import Detection, Detector, TryAgainError
 from fairprobe.scenes.plan import check_pace
 from fairprobe.scenes.scene import Picture
-from fairprobe.storage import write_text
+from fairprobe.storage import make_folder, write_text
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -63,16 +63,14 @@ def query(
     cap: RequestCap | None = None,
     pause: float = FIRST_PAUSE,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[tuple[Key, Answer]]:
     """Query the recognizer for each picture, in order; a Failure if there is no answer.
 
     `timeout` is in seconds for a picture and try. `retries` counts the tries after the first, made
     only where waiting may help, after growing pauses (`pause` seconds at first, randomized by
     `seed`, and at least what the service requests). `rate` is the most requests a second, `at_once`
-    the most that are under way together, `cap` the most that are made at all.
-    `progress` receives the number of pictures done and failed. After `IN_VAIN` pictures in a row
-    without any answer the rest is not tried.
+    the most that are under way together, `cap` the most that are made at all. After `IN_VAIN`
+    pictures in a row without any answer the rest is not tried.
     """
     check_pace(timeout, rate, at_once)
     if retries < 0 or pause < 0:
@@ -81,21 +79,7 @@ def query(
         )
     store = None if cache is None or detector.identity is None else _Store(cache, detector)
     client = _Client(detector, store, timeout, retries, rate, cap or RequestCap(), pause, seed)
-    return _answers(client, images, at_once, progress)
-
-
-def _answers(
-    client: _Client,
-    images: Iterable[tuple[Key, Picture]],
-    at_once: int,
-    progress: Callable[[int, int], None] | None,
-) -> Iterator[tuple[Key, Answer]]:
-    failed = 0
-    for done, (key, answer) in enumerate(_in_order(client, images, at_once), start=1):
-        failed += isinstance(answer, Failure)
-        yield key, answer  # before the progress call, which may raise an interrupt
-        if progress is not None:
-            progress(done, failed)
+    return _in_order(client, images, at_once)
 
 
 def _in_order(
@@ -104,7 +88,7 @@ def _in_order(
     """Yield answers in the order of the pictures, with several requests at a time; one more is
     queued so that requests continue while the consumer is busy.
     """
-    if at_once == 1 and not client.is_remote:
+    if at_once == 1 and not client.detector.is_remote:
         yield from ((key, client.answer(image)) for key, image in images)
         return
     pool = ThreadPoolExecutor(at_once, "query")
@@ -138,33 +122,29 @@ class RequestCap:
             return True
 
 
+@dataclass
 class _Client:
     """One recognizer, queried picture by picture."""
 
-    def __init__(
-        self,
-        detector: Detector,
-        store: _Store | None,
-        timeout: float | None,
-        retries: int,
-        rate: float | None,
-        cap: RequestCap,
-        pause: float,
-        seed: int,
-    ) -> None:
-        self._detector, self._store, self._timeout = detector, store, timeout
-        self._retries, self._cap, self._pause = retries, cap, pause
-        self._lock = threading.Lock()
-        self._interval, self._next_turn = (0.0 if rate is None else 1 / rate), 0.0
-        self._rng = np.random.default_rng(seed)
+    detector: Detector
+    store: _Store | None
+    timeout: float | None
+    retries: int
+    rate: float | None
+    cap: RequestCap
+    pause: float
+    seed: int
+
+    def __post_init__(self) -> None:
+        self._lock, self._next_turn = threading.Lock(), 0.0
+        self._rng = np.random.default_rng(self.seed)
         self._in_vain = 0
-        self.is_remote = detector.is_remote
 
     def answer(self, image: Picture) -> Answer:
-        name, place = self._detector.name, None
-        if self._store is not None:
-            place = self._store.place(image)
-            if (kept := self._store.read(place)) is not None:
+        name, place = self.detector.name, None
+        if self.store is not None:
+            place = self.store.place(image)
+            if (kept := self.store.read(place)) is not None:
                 return kept
         if self._in_vain >= IN_VAIN:
             return Failure(
@@ -187,7 +167,7 @@ class _Client:
     def _retry(self, image: Picture, place: Path | None) -> tuple[Detection, ...]:
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception_type(TryAgainError),
-            stop=tenacity.stop_after_attempt(self._retries + 1),
+            stop=tenacity.stop_after_attempt(self.retries + 1),
             wait=self._wait_before_retry,
             sleep=time.sleep,
             reraise=True,
@@ -195,14 +175,14 @@ class _Client:
         try:
             return retrying(self._try_once, image, place)
         except TryAgainError as error:
-            tries = f"{self._retries + 1} tries" if self._retries else "one try"
+            tries = f"{self.retries + 1} tries" if self.retries else "one try"
             raise _NoAnswerError(f"gave no answer in {tries}: {first_line(error)}") from error
 
     def _wait_before_retry(self, state: tenacity.RetryCallState) -> float:
         # Randomized, so that clients that failed together do not come back together.
         with self._lock:
             spread = self._rng.uniform(0.5, 1.0)
-        wanted = self._pause * 2 ** (state.attempt_number - 1) * spread
+        wanted = self.pause * 2 ** (state.attempt_number - 1) * spread
         failure = state.outcome and state.outcome.exception()
         requested = failure.after if isinstance(failure, TryAgainError) else 0.0
         return float(min(max(wanted, requested), LONGEST_PAUSE))
@@ -212,33 +192,33 @@ class _Client:
 
         The recognizer gets a copy of the picture, so that it cannot change ours.
         """
-        if not self._cap.take():
+        if not self.cap.take():
             raise ModelError(
-                f"the cap of {self._cap.most:,} requests is reached. Raise it; answers so far are"
+                f"the cap of {self.cap.most:,} requests is reached. Raise it; answers so far are"
                 " kept"
             )
         with self._lock:
             now = time.monotonic()
             turn = max(now, self._next_turn)
-            self._next_turn = turn + self._interval
+            self._next_turn = turn + (1 / self.rate if self.rate else 0.0)
         time.sleep(turn - now)
         result: list[tuple[Detection, ...] | BaseException] = []
         copy = image.copy()
 
         def detect() -> None:
             try:
-                found = check_answer(self._detector.detect(copy))
-                if self._store is not None and place is not None:
-                    self._store.write(place, found)
+                found = check_answer(self.detector.detect(copy))
+                if self.store is not None and place is not None:
+                    self.store.write(place, found)
                 result.append(found)
             except BaseException as error:  # noqa: BLE001  (raised again in the waiting thread)
                 result.append(error)
 
-        thread = threading.Thread(target=detect, daemon=True, name=f"query {self._detector.name}")
+        thread = threading.Thread(target=detect, daemon=True, name=f"query {self.detector.name}")
         thread.start()
-        thread.join(self._timeout)
+        thread.join(self.timeout)
         if not result:
-            raise _NoAnswerError(f"did not answer within {self._timeout:g} seconds")
+            raise _NoAnswerError(f"did not answer within {self.timeout:g} seconds")
         if isinstance(result[0], BaseException):
             raise result[0]
         return result[0]
@@ -256,7 +236,7 @@ class _Store:
 
     def __init__(self, folder: Path, detector: Detector) -> None:
         self._folder, self._detector = folder, detector
-        self._make(folder)
+        make_folder(folder)
 
     def place(self, image: Picture) -> Path:
         """Return the file of this query."""
@@ -276,20 +256,11 @@ class _Store:
     def write(self, place: Path, found: tuple[Detection, ...]) -> None:
         rows = [[detection.label, detection.score, detection.box] for detection in found]
         about = {"detector": self._detector.name, "identity": self._detector.identity}
-        self._make(place.parent)
         try:
+            make_folder(place.parent)
             write_text(place, json.dumps({**about, "detections": rows}))
         except StorageError as error:
             raise _StoreError(*error.args) from error
-
-    @staticmethod
-    def _make(folder: Path) -> None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise _StoreError(
-                f"Answers cannot be stored in {folder}: {error.strerror}. Choose another folder."
-            ) from error
 
 
 # -- valid answers ---------------------------------------------------------------------------------
@@ -302,37 +273,34 @@ def check_answer(answer: Any) -> tuple[Detection, ...]:
     return tuple(map(_check_detection, answer))
 
 
-def _check_detection(one: Any) -> Detection:
-    if not isinstance(one, Detection):
-        raise ModelError(f"It returned {_shown(one)}; expected a detection.")
-    if not isinstance(one.label, str) or not one.label.strip():
+def _check_detection(detection: Any) -> Detection:
+    if not isinstance(detection, Detection):
+        raise ModelError(f"It returned {_shown(detection)}; expected a detection.")
+    label, score, box = detection.label, detection.score, detection.box
+    if not isinstance(label, str) or not label.strip():
+        raise ModelError(f"It returned the label {_shown(label)}; expected the name of a class.")
+    if not _is_number(score) or not 0 <= score <= 1:
         raise ModelError(
-            f"It returned the label {_shown(one.label)}; expected the name of a class."
+            f"It returned the score {_shown(score)} for '{label}'; expected a number from 0 to 1."
         )
-    if not _is_number(one.score) or not 0 <= one.score <= 1:
-        raise ModelError(
-            f"It returned the score {_shown(one.score)} for '{one.label}'; expected a number from 0"
-            " to 1."
-        )
-    if one.box is None:
-        return Detection(one.label, float(one.score))
-    box = one.box
+    if box is None:
+        return Detection(label, float(score))
     if (
         not isinstance(box, tuple | list | np.ndarray)
         or len(box) != 4
         or not all(map(_is_number, box))
     ):
         raise ModelError(
-            f"It returned the box {_shown(box)} for '{one.label}'; expected left, top, right and"
+            f"It returned the box {_shown(box)} for '{label}'; expected left, top, right and"
             " bottom in pixels."
         )
     left, top, right, bottom = map(float, box)
     if right < left or bottom < top:
         raise ModelError(
-            f"It returned the box {_shown(box)} for '{one.label}', whose right or bottom lies"
+            f"It returned the box {_shown(box)} for '{label}', whose right or bottom lies"
             " before its left or top."
         )
-    return Detection(one.label, float(one.score), (left, top, right, bottom))
+    return Detection(label, float(score), (left, top, right, bottom))
 
 
 def _is_number(value: Any) -> bool:

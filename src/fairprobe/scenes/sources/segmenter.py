@@ -31,7 +31,7 @@ from fairprobe.scenes.sources.files import (
     read_picture,
     scene_of,
 )
-from fairprobe.storage import replacing
+from fairprobe.storage import make_folder, replacing
 
 SUPPORTED = ("mask2former", "maskformer", "detr")
 DOWNLOADED = ("*.json", "*.safetensors")
@@ -58,15 +58,7 @@ class SegmentedScenes(Scenes):
         self._source = _download(model)
         self._segmenter: tuple[Any, Any] | None = _load(self._source)
         self._identity = digest(*self._segmenter)
-        self._cache = None if cache is None else Path(cache)
-        if self._cache is not None:
-            try:
-                self._cache.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StorageError(
-                    f"Cannot make the folder {cache}: {error.strerror}. Choose another folder for"
-                    " the segments."
-                ) from error
+        self._cache = None if cache is None else make_folder(Path(cache))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_segmenter": None}  # another process loads it when needed
