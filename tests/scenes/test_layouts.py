@@ -817,7 +817,7 @@ def test_people_are_not_judged_where_masks_of_bicycles_hold_them(tmp_path: Path)
     assert read_names(names).held_by == {"person": "bicycle"}
     names.write_text('{"1": "bicyclist", "counted_as": ["bus"]}')
     with pytest.raises(
-        DataError, match=r'counted_as maps names to names, such as \{"bus": "car"\}'
+        DataError, match=r'counted_as and held_by map names to names, such as \{"bus": "car"\}'
     ):
         read_names(names)
     seen, left = Counter(person=2, bicycle=1, car=1), Counter(car=1)

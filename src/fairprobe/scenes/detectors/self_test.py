@@ -26,6 +26,7 @@ from msgspec.structs import replace
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.results import Count, Result, Share
 from fairprobe.scenes.detectors.base import Detection, Detector, overlaps, renamed
+from fairprobe.scenes.detectors.layout import Layout
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.scene import Scene, Scenes
 
@@ -82,17 +83,10 @@ def settle(detector: Detector, scenes: Scenes) -> LayoutAgreement | None:
     sample = sample_of(scenes, {scenes.counted_as.get(name, name) for name in names})
     if not sample:
         return None
-    found = sorted(
-        (
-            agreement(detector, at, sample, scenes.counted_as)
-            for at in range(len(detector.candidates))
-        ),
-        key=lambda one: (one.layout in detector.failures, -one.score),
-    )
+    found = [_try_layout(detector, at, sample, scenes.counted_as) for at in detector.candidates]
+    found.sort(key=lambda one: (one.layout in detector.failures, -one.score))
     best = found[0]
-    detector.use(
-        next(candidate for candidate in detector.candidates if candidate.name == best.layout)
-    )
+    detector.use(next(layout for layout in detector.candidates if layout.name == best.layout))
     if detector.is_unchecked:
         return best
     if failure := detector.failures.get(best.layout):
@@ -114,14 +108,10 @@ def settle(detector: Detector, scenes: Scenes) -> LayoutAgreement | None:
     )
 
 
-def agreement(
-    detector: OnnxDetector,
-    candidate: int,
-    sample: Sequence[Scene],
-    counted_as: Mapping[str, str],
+def _try_layout(
+    detector: OnnxDetector, layout: Layout, sample: Sequence[Scene], counted_as: Mapping[str, str]
 ) -> LayoutAgreement:
-    """Measure the agreement of one of a file's candidates with annotated scenes."""
-    layout = detector.candidates[candidate]
+    """Measure the agreement of a file in one layout with annotated scenes."""
     known = {counted_as.get(name, name) for name in layout.names}
     answers = [renamed(detector.try_layout(layout, scene.image), counted_as) for scene in sample]
     return _agreement(answers, sample, counted_as, known, layout.name, layout.title)

@@ -14,8 +14,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
+import msgspec
 import numpy as np
 from PIL import Image, ImageDraw
 
@@ -53,7 +54,7 @@ TRAFFIC_LIGHT = 19  # an object, but without instances
 PER_CLASS = 1000
 NEVER_DRAWN = ("license plate",)  # as in Cityscapes: the car is whole
 FEWEST_POINTS = 3
-FARTHEST = 1e6  # of a corner from the picture
+Coordinate: TypeAlias = Annotated[float, msgspec.Meta(gt=-1e6, lt=1e6)]
 
 ANNOTATION = re.compile(
     r"(?P<key>.+)_gt(Fine|Coarse)_(?P<what>instanceIds|polygons|labelIds)\.(png|json)"
@@ -76,6 +77,24 @@ class _Outline:
     segment: Segment | None
     is_group: bool
     points: list[tuple[float, float]]
+
+
+class _Document(msgspec.Struct, rename="camel"):
+    """An annotation by polygons; its objects are checked one by one."""
+
+    img_height: int
+    img_width: int
+    objects: list[Any]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self.img_height, self.img_width
+
+
+class _Object(msgspec.Struct):
+    label: str
+    polygon: list[tuple[Coordinate, Coordinate]]
+    deleted: int = 0
 
 
 class CityscapesScenes(Scenes):
@@ -108,7 +127,7 @@ class CityscapesScenes(Scenes):
         pair = self._pairs[name]
         image = read_picture(pair.picture)
         if pair.what == "polygons":
-            numbers, segments = _from_polygons(read_json(pair.annotation), pair.annotation)
+            numbers, segments = _from_polygons(_read(pair.annotation))
         else:
             numbers, segments = _from_map(
                 read_numbers(pair.annotation), has_instances=pair.what == "instanceIds"
@@ -136,12 +155,11 @@ def _is_usable(pair: _Pair, log: MessageLog) -> bool:
     if pair.what != "polygons":
         return mask_fits(pair.annotation, size, log)
     try:
-        document = read_json(pair.annotation)
-        given = _size(document, pair.annotation)
+        document = _read(pair.annotation)
     except FairprobeError as error:
         log.say(f"{error} Its picture is left out.")
         return False
-    if given != size:
+    if document.size != size:
         log.note(pair.annotation.name, "is for a picture of another size and is left out with it")
         return False
     for label, outline in _outlines(document):
@@ -179,8 +197,8 @@ def _from_map(numbers: Numbers, *, has_instances: bool) -> tuple[Numbers, list[S
     return found, segments
 
 
-def _from_polygons(document: object, path: Path) -> tuple[Numbers, list[Segment]]:
-    height, width = _size(document, path)
+def _from_polygons(document: _Document) -> tuple[Numbers, list[Segment]]:
+    height, width = document.size
     canvas, segments = Image.new("I", (width, height)), []
     pencil = ImageDraw.Draw(canvas)
     for _, outline in _outlines(document):
@@ -194,46 +212,31 @@ def _from_polygons(document: object, path: Path) -> tuple[Numbers, list[Segment]
     return np.asarray(canvas).astype(np.int32), segments
 
 
-def _outlines(document: Any) -> Iterator[tuple[str, _Outline | str]]:
+def _outlines(document: _Document) -> Iterator[tuple[str, _Outline | str]]:
     """Yield each object's name with its outline, or with what is wrong with it."""
-    for entry in document["objects"]:
-        label, points = (
-            (entry.get("label"), entry.get("polygon")) if isinstance(entry, dict) else (None, None)
-        )
-        if not isinstance(label, str):
-            yield "an object", "has no label"
-        elif label not in NEVER_DRAWN and not entry.get("deleted"):
-            single = label if label in BY_NAME else label.removesuffix("group")
-            yield label[:40], _outline(single, points, is_group=single != label)
+    for entry in document.objects:
+        try:
+            thing = msgspec.convert(entry, _Object)
+        except msgspec.ValidationError:
+            yield "an object", "has no label or no list of points"
+            continue
+        if thing.label in NEVER_DRAWN or thing.deleted:
+            continue
+        label = thing.label if thing.label in BY_NAME else thing.label.removesuffix("group")
+        if label not in BY_NAME:
+            yield thing.label[:40], "is not a class of Cityscapes"
+        elif len(thing.polygon) < FEWEST_POINTS:
+            yield label, f"has an outline of fewer than {FEWEST_POINTS} points"
+        else:
+            segment = SEGMENTS.get(BY_NAME[label])
+            yield thing.label[:40], _Outline(segment, label != thing.label, thing.polygon)
 
 
-def _outline(label: str, points: object, *, is_group: bool) -> _Outline | str:
-    if label not in BY_NAME:
-        return "is not a class of Cityscapes"
-    if not isinstance(points, list) or not all(
-        isinstance(point, list)
-        and len(point) == 2
-        and all(isinstance(value, int | float) and abs(value) < FARTHEST for value in point)
-        for point in points
-    ):
-        return "has an outline that is not a list of points"
-    if len(points) < FEWEST_POINTS:
-        return f"has an outline of fewer than {FEWEST_POINTS} points"
-    return _Outline(
-        SEGMENTS.get(BY_NAME[label]), is_group, [(float(x), float(y)) for x, y in points]
-    )
-
-
-def _size(document: Any, path: Path) -> tuple[int, int]:
-    if not isinstance(document, dict) or not isinstance(document.get("objects"), list):
+def _read(path: Path) -> _Document:
+    try:
+        return msgspec.convert(read_json(path), _Document)
+    except msgspec.ValidationError as error:
         raise DataError(
-            f"{path} is not a Cityscapes annotation: expected imgHeight, imgWidth and a list called"
-            " objects."
-        )
-    height, width = document.get("imgHeight"), document.get("imgWidth")
-    if not isinstance(height, int) or not isinstance(width, int):
-        raise DataError(
-            f"{path} does not give the size of its picture: expected whole numbers imgHeight and"
-            " imgWidth."
-        )
-    return height, width
+            f"{path} is not a Cityscapes annotation ({error}). Expected whole numbers imgHeight and"
+            " imgWidth, and a list called objects."
+        ) from error

@@ -164,20 +164,22 @@ def read_numbers(path: Path) -> Numbers:
         return np.asarray(image).astype(np.int32)
 
 
+def read_text(path: Path, expected: str) -> str:
+    """Read a text file; errors say what was `expected`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} is not text in UTF-8. Expected {expected}.") from error
+    except OSError as error:
+        raise StorageError(
+            f"Cannot read {path}: {error.strerror or error}. Expected {expected}."
+        ) from error
+
+
 def read_json(path: Path) -> object:
     """Read a JSON file."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not JSON: it is not text in UTF-8. Is it the right file?"
-        ) from error
-    except OSError as error:
-        raise StorageError(
-            f"Cannot read {path}: {error.strerror or error}. Expected a JSON file of annotations."
-        ) from error
-    try:
-        return json.loads(text)
+        return json.loads(read_text(path, "a JSON file of annotations"))
     except (ValueError, RecursionError) as error:
         raise DataError(
             f"{path} is not complete JSON: {error}. Was it cut off while it was copied?"

@@ -22,11 +22,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
-from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError, suggest
+from fairprobe.errors import DataError, FairprobeError, SettingError, suggest
 from fairprobe.scenes.geometry import Numbers, components
 from fairprobe.scenes.labels import UNKNOWN, common, is_stuff
 from fairprobe.scenes.scene import Scene, Scenes
@@ -40,6 +41,7 @@ from fairprobe.scenes.sources.files import (
     read_json,
     read_numbers,
     read_picture,
+    read_text,
     scene_of,
 )
 
@@ -214,17 +216,7 @@ def read_names(path: Path) -> ClassNames:
 
 def read_lines(path: Path) -> list[str]:
     """Read the names of classes, one a line."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not text in UTF-8. Expected one name of a class on each line."
-        ) from error
-    except OSError as error:
-        raise StorageError(
-            f"Cannot read {path}: {error.strerror or error}. Expected a file with the names of the"
-            " classes."
-        ) from error
+    lines = read_text(path, "one name of a class on each line").splitlines()
     while lines and not lines[-1].strip():
         del lines[-1]
     return [line.strip() for line in lines]
@@ -236,55 +228,50 @@ def _from_json(document: Any, path: Path) -> ClassNames:
             f'{path} must hold a JSON object such as {{"8": "car", "9": "pedestrian", "objects":'
             ' ["car"]}.'
         )
-    names, settings = {}, {}
-    for key, value in document.items():
-        if key in SETTINGS:
-            settings[key] = value
-        elif not key.isdecimal():
-            raise DataError(
-                f"{path} has the key '{key}', which is neither the number of a class nor a"
-                f" setting.{suggest(key, SETTINGS)}"
-            )
-        elif not isinstance(value, str) or not value.strip():
-            raise DataError(f"{path} has no name for class {key}: expected a text.")
-        else:
-            names[int(key)] = value
-    least, single = settings.get("least_pixels", LEAST_PIXELS), settings.get("instances_of")
-    if type(least) is not int or least < 1:
+    names = {int(key): value for key, value in document.items() if key.isdecimal()}
+    for key in [key for key in document if not key.isdecimal() and key not in SETTINGS]:
         raise DataError(
-            f"{path} sets least_pixels to {least}: expected a whole number of at least 1."
+            f"{path} has the key '{key}', which is neither the number of a class nor a"
+            f" setting.{suggest(key, SETTINGS)}"
         )
-    if single is not None and (not isinstance(single, str) or names):
+    try:
+        settings = msgspec.convert({**document, "names": names}, _NamesFile)
+    except msgspec.ValidationError as error:
+        raise DataError(
+            f"{path} is not a file of names: {error}. Expected a name for each number, such as"
+            ' "8": "car"; objects is a list of names, least_pixels a whole number of at least 1,'
+            ' instances_of a name, and counted_as and held_by map names to names, such as {"bus":'
+            ' "car"}.'
+        ) from error
+    if settings.instances_of is not None and names:
         raise DataError(
             f"{path}: instances_of is the name of the only class; it stands alone, without numbers"
             " of classes."
         )
     return ClassNames(
-        _segments(names, settings.get("objects"), str(path)),
-        least,
-        None if single is None else common(single),
-        _relation(settings, "counted_as", path),
-        _relation(settings, "held_by", path),
+        _segments(settings.names, settings.objects, str(path)),
+        settings.least_pixels,
+        None if settings.instances_of is None else common(settings.instances_of),
+        {common(name): common(wider) for name, wider in settings.counted_as.items()},
+        {common(name): common(holder) for name, holder in settings.held_by.items()},
     )
 
 
-def _relation(settings: dict[str, Any], name: str, path: Path) -> dict[str, str]:
-    given = settings.get(name, {})
-    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
-        raise DataError(f'{path}: {name} maps names to names, such as {{"bus": "car"}}.')
-    return {common(key): common(value) for key, value in given.items()}
+class _NamesFile(msgspec.Struct):
+    names: dict[int, Annotated[str, msgspec.Meta(pattern=r"\S")]]
+    objects: list[str] | None = None
+    least_pixels: Annotated[int, msgspec.Meta(ge=1)] = LEAST_PIXELS
+    instances_of: str | None = None
+    counted_as: dict[str, str] = {}
+    held_by: dict[str, str] = {}
 
 
-def _segments(names: dict[int, str], objects: Any, source: str) -> dict[int, Segment]:
+def _segments(names: dict[int, str], objects: list[str] | None, source: str) -> dict[int, Segment]:
     labels = {number: common(name) for number, name in names.items()}
     if objects is None:
         chosen = {label for label in labels.values() if not is_stuff(label)} - {UNKNOWN}
-    elif isinstance(objects, list) and all(isinstance(name, str) for name in objects):
-        chosen = {common(name) for name in objects}
     else:
-        raise DataError(
-            f'{source}: objects must be a list of names, such as ["car", "pedestrian"].'
-        )
+        chosen = {common(name) for name in objects}
     for name in sorted(chosen - set(labels.values())):
         raise SettingError(
             f"{source} calls '{name}' an object, but names no such"
