@@ -131,8 +131,8 @@ def real() -> list[str]:
         lines += [
             f"{found!r} The outcome is {body.outcome}, from log-probabilities; mean"
             f" {found.outcomes.mean():.3f}. {used.requests} requests,"
-            f" {used.sent + used.received:,} tokens, {seconds / used.requests:.2f} CPU seconds"
-            f" each, the model's included; noise {used.varied} of {used.probed} questions.",
+            f" {used.tokens_sent + used.tokens_received:,} tokens,"
+            f" {seconds / used.requests:.2f} CPU seconds each, the model's included; noise {chat.varied} of {chat.probed} questions.",
             markdown(report(body)),
             halves(found),
         ]

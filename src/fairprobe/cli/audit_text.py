@@ -138,7 +138,7 @@ def _requests(audit: TextAudit) -> str:
     from fairprobe.models.formats.chat import ChatText
 
     assert isinstance(audit.model, ChatText)
-    return audit.model.chat.used().planned + "\n"
+    return audit.model.chat.usage.planned + "\n"
 
 
 def _finish(run: TextRun, folder: Path, most: float | None, given: str | None) -> None:

@@ -214,7 +214,7 @@ def audit_names(
             )
         ],
         groups=compare_groups(chosen, outcomes, span, seed),
-        usage=opened.chat.used() if isinstance(opened, ChatText) else None,
+        usage=opened.chat.usage if isinstance(opened, ChatText) else None,
     )
     return NamesAudit(run, outcomes)
 

@@ -68,12 +68,12 @@ def chat_answers(data: Dataset, model: Model, rng: np.random.Generator) -> ChatD
         shares = model.answer_shares(cases.reshape(n * v, -1)).reshape(n, v, -1)
     values = [domain.describe_value(value) for value in range(v)]
     return ChatDocument(
-        **structs.asdict(chat.used()),
+        **structs.asdict(chat.usage),
         read=chat.prompt.answers.read,
         asks=chat.asks,
         settle=chat.most_asks,
-        probed=chat.usage.probed,
-        varied=chat.usage.varied,
+        probed=chat.probed,
+        varied=chat.varied,
         favorable=data.classes[favorable],
         people=n,
         confidence=CONFIDENCE,

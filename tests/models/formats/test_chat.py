@@ -137,7 +137,7 @@ def test_every_question_is_asked_once_where_nothing_varies_and_never_again(tmp_p
         chat = Chat(server.chat, loans(), cache=file)
         p = chat.labels(PEOPLE)
         np.testing.assert_array_equal(p[:, 0], [int(each["age"] >= 40) for each in PEOPLE])
-        assert (chat.asks, chat.usage.varied, chat.usage.probed) == (1, 0, 20)
+        assert (chat.asks, chat.varied, chat.probed) == (1, 0, 20)
         assert len(server.seen) == chat.usage.requests == len(PEOPLE) + 2 * 20
         assert json.loads(server.seen[0].body)["temperature"] == 0
         assert server.seen[0].path == "/v1/chat/completions"
@@ -158,7 +158,7 @@ def test_where_answers_vary_each_person_is_asked_several_times() -> None:
     with answering(lambda _: ("approve", "reject")[next(turn) % 2]) as server:
         chat = Chat(server.chat, loans(limits=Limits(parallel=1)))
         shares = chat.shares(PEOPLE)
-        assert (chat.asks, chat.usage.varied) == (3, 20)
+        assert (chat.asks, chat.varied) == (3, 20)
         np.testing.assert_allclose(np.sort(np.unique(shares[:, 0])), [1 / 3, 2 / 3])
         np.testing.assert_allclose(chat.labels(PEOPLE), 0.5)  # all are ties
         fixed = Chat(server.chat, loans(answers=Answers(asks=5)))
@@ -325,7 +325,7 @@ def test_a_server_whose_model_changes_is_noted() -> None:
     with answering(brain) as server:
         chat = Chat(server.chat, loans())
         chat.labels(PEOPLE[:10])
-        assert sorted(chat.usage.served) == ["toy-1 v0", "toy-1 v1"]
+        assert chat.usage.served == ["toy-1 v0", "toy-1 v1"]
 
 
 def test_a_damaged_cache_is_one_sentence(tmp_path: Path) -> None:
@@ -372,8 +372,10 @@ def test_a_dry_run_sends_nothing_and_counts_what_would_be_sent() -> None:
         dry.labels(PEOPLE)
         assert not server.seen
         assert dry.usage.requests == len(PEOPLE) + 40
-        assert dry.usage.received == 2 * dry.usage.requests
-        assert dry.usage.cost == pytest.approx((dry.usage.sent + 2 * dry.usage.received) / 1000)
+        assert dry.usage.tokens_received == 2 * dry.usage.requests
+        assert dry.usage.cost == pytest.approx(
+            (dry.usage.tokens_sent + 2 * dry.usage.tokens_received) / 1000
+        )
         assert len(dry.cache) == 0
 
 

@@ -18,8 +18,7 @@ import pytest
 from fairprobe.datasets import open_table
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.models import ScoreModel, load_model
-from fairprobe.models.formats.endpoint import Endpoint
-from fairprobe.models.formats.protocols import PROTOCOLS, as_labels, protocol_of
+from fairprobe.models.formats.endpoint import PROTOCOLS, Endpoint, as_labels, protocol_of
 from tests.services import Handler, Request, Server, running
 from tests.user_models import TABLE, people
 

@@ -23,7 +23,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,6 +46,7 @@ from fairprobe.models.formats.chat_answers import (
 )
 from fairprobe.models.formats.chat_prompt import ROW, TEXT, Prompt, checked, read_prompt
 from fairprobe.models.formats.chat_usage import ChatUsage
+from fairprobe.models.formats.endpoint import records
 from fairprobe.models.formats.http import Service, beginning, decoded
 from fairprobe.models.text import TextModel
 
@@ -60,23 +61,6 @@ EXAMPLE = '{"choices": [{"message": {"content": "yes"}}]}'
 
 Values: TypeAlias = Mapping[str, Any]
 Watch: TypeAlias = Callable[[int, int], None]
-
-
-@dataclass
-class Usage:
-    """Count what was used and answered, once for each question and request."""
-
-    requests: int = 0
-    stored: int = 0  # answers that were in the cache
-    sent: int = 0  # tokens
-    received: int = 0
-    cost: float = 0.0
-    answers: int = 0
-    refused: int = 0
-    unreadable: int = 0
-    probed: int = 0  # questions that were asked several times to measure the noise
-    varied: int = 0  # those of them with different answers
-    served: set[str] = field(default_factory=set)  # versions of the model, as the server says
 
 
 @dataclass(frozen=True)
@@ -112,7 +96,11 @@ class Chat:
         self.shown = self._service.shown
         self.name = f"{prompt.model} at {self.shown}"
         self.cache = Cache(Path(cache) if cache is not None else cache_folder() / CACHE)
-        self.reader, self.usage = Reader(prompt.words), Usage()
+        self.reader = Reader(prompt.words)
+        self.usage = ChatUsage(currency=prompt.prices.currency, served=[])
+        self.probed = self.varied = (
+            0  # questions sent several times, and those answered differently
+        )
         self.watch: Watch | None = None
         self._lock = threading.Lock()
         self._seen: dict[bytes, dict[int, Reply]] = {}  # by question and number of the ask
@@ -123,22 +111,6 @@ class Chat:
     @property
     def classes(self) -> tuple[str, ...]:
         return self.prompt.classes
-
-    def used(self) -> ChatUsage:
-        """Return the usage until now."""
-        used = self.usage
-        return ChatUsage(
-            requests=used.requests,
-            stored=used.stored,
-            tokens_sent=used.sent,
-            tokens_received=used.received,
-            cost=used.cost,
-            currency=self.prompt.prices.currency,
-            answers=used.answers,
-            refused=used.refused,
-            unreadable=used.unreadable,
-            served=sorted(used.served),
-        )
 
     @property
     def asks(self) -> int:
@@ -211,13 +183,13 @@ class Chat:
         if self.prompt.answers.read == "logprobs":
             self._check_probabilities(replies)
             p = [np.stack([self.reader.probabilities(reply) for reply in each]) for each in replies]
-            self.usage.varied = sum(bool(np.ptp(each, axis=0).max() > STEADY) for each in p)
+            self.varied = sum(bool(np.ptp(each, axis=0).max() > STEADY) for each in p)
         else:
-            self.usage.varied = sum(len(set(each)) > 1 for each in outcomes)
+            self.varied = sum(len(set(each)) > 1 for each in outcomes)
             self._check_readable(replies, [reply for each in outcomes for reply in each])
-        self.usage.probed = len(probed)
-        self._varies = self.usage.varied > 0
-        varying = VARYING if self.usage.varied else 1
+        self.probed = len(probed)
+        self._varies = self.varied > 0
+        varying = VARYING if self.varied else 1
         self._asks = self.prompt.answers.asks or varying
 
     def _check_readable(self, replies: list[list[Reply]], outcomes: list[int]) -> None:
@@ -269,7 +241,7 @@ class Chat:
         sent, received = (sum(amounts) for amounts in zip(*estimates, strict=True))
         planned = {
             "requests": (used.requests + len(jobs), limits.requests),
-            "tokens": (used.sent + used.received + sent + received, limits.tokens),
+            "tokens": (used.tokens_sent + used.tokens_received + sent + received, limits.tokens),
             "cost": (used.cost + prices.of(sent, received), limits.cost),
         }
         for name, (needed, most) in planned.items():
@@ -333,22 +305,23 @@ class Chat:
         sent, received = self.prompt.estimate(job.messages)
         sent = reply.sent if reply.sent is not None else sent
         received = reply.received if reply.received is not None else received
+        cost = self.prompt.prices.of(sent, received)
         with self._lock:
             self._seen[job.question][job.ask] = reply
-            self.usage.requests += 1
-            self.usage.sent += sent
-            self.usage.received += received
-            self.usage.cost += self.prompt.prices.of(sent, received)
+            self.usage = self.usage.plus(
+                requests=1, tokens_sent=sent, tokens_received=received, cost=cost
+            )
             self._count(reply, stored=False)
 
     def _count(self, reply: Reply, *, stored: bool) -> None:
         outcome = self.reader.outcome(reply)
-        self.usage.answers += 1
-        self.usage.stored += stored
-        self.usage.refused += outcome == REFUSED
-        self.usage.unreadable += outcome == UNREADABLE
-        if reply.served:
-            self.usage.served.add(reply.served)
+        self.usage = self.usage.plus(
+            answers=1,
+            stored=int(stored),
+            refused=int(outcome == REFUSED),
+            unreadable=int(outcome == UNREADABLE),
+            served=[reply.served] if reply.served else [],
+        )
 
 
 def open_chat(address: str, *, prompt: Prompt | Path | str | None = None, **settings: Any) -> Chat:
@@ -376,15 +349,15 @@ class ChatRows:
     def __call__(self, frame: pd.DataFrame) -> Rows:
         if not len(frame):
             return np.empty((0, len(self.classes)), dtype=np.float32)
-        return self.chat.labels(_people(frame)).astype(np.float32)
+        return self.chat.labels(records(frame)).astype(np.float32)
 
     def settle(self, frame: pd.DataFrame) -> None:
         """Ask again about people whose labels differ."""
-        self.chat.settle(_people(frame))
+        self.chat.settle(records(frame))
 
     def shares(self, frame: pd.DataFrame) -> Floats:
         """Return how often each class was answered, and last how often none was."""
-        return self.chat.shares(_people(frame))
+        return self.chat.shares(records(frame))
 
 
 def open_chat_rows(address: str, **settings: Any) -> Opened:
@@ -438,8 +411,3 @@ CHAT = Format(
     white_box="no",
     open=open_chat_rows,
 )
-
-
-def _people(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    plain = frame.astype(object).where(frame.notna(), None)
-    return [{str(name): row[name] for name in row} for row in plain.to_dict("records")]

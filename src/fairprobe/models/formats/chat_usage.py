@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
+from msgspec.structs import replace
+
 from fairprobe.report.formats import count, plural
 from fairprobe.results import Amount, Count, Result
 
@@ -9,16 +14,21 @@ from fairprobe.results import Amount, Count, Result
 class ChatUsage(Result, frozen=True, kw_only=True):
     """Requests and answers of a run; `stored` answers came from the cache."""
 
-    requests: Count
-    stored: Count
-    tokens_sent: Count
-    tokens_received: Count
-    cost: Amount
+    requests: Count = 0
+    stored: Count = 0
+    tokens_sent: Count = 0
+    tokens_received: Count = 0
+    cost: Amount = 0.0
     currency: str
-    answers: Count
-    refused: Count
-    unreadable: Count
+    answers: Count = 0
+    refused: Count = 0
+    unreadable: Count = 0
     served: list[str]
+
+    def plus(self, *, served: Sequence[str] = (), **amounts: float) -> Self:
+        """Add these amounts, and the versions of the model that the server names."""
+        added = {name: getattr(self, name) + amount for name, amount in amounts.items()}
+        return replace(self, **added, served=sorted({*self.served, *served}))
 
     @property
     def sentence(self) -> str:
