@@ -132,7 +132,8 @@ def real() -> list[str]:
             f"{found!r} The outcome is {body.outcome}, from log-probabilities; mean"
             f" {found.outcomes.mean():.3f}. {used.requests} requests,"
             f" {used.tokens_sent + used.tokens_received:,} tokens,"
-            f" {seconds / used.requests:.2f} CPU seconds each, the model's included; noise {chat.varied} of {chat.probed} questions.",
+            f" {seconds / used.requests:.2f} CPU seconds each, the model's included;"
+            f" noise {chat.varied} of {chat.probed} questions.",
             markdown(report(body)),
             halves(found),
         ]

@@ -26,9 +26,10 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, StorageError
 from fairprobe.escapes import printable
 from fairprobe.models.base import Model, Own
-from fairprobe.models.feed import Feed, Inputs
 from fairprobe.models.formats.base import Opened, Trial
-from fairprobe.models.join import join
+from fairprobe.models.formats.own_code import load_weights, open_callable, open_own, own_encoder
+from fairprobe.models.formats.sklearn_model import open_encoder_object, open_encoder_skops
+from fairprobe.models.join import Feed, Inputs, join
 from fairprobe.models.scores import ScoreModel
 from fairprobe.models.torch_model import Outputs, TorchModel
 
@@ -123,8 +124,6 @@ def _own(
             return reopen(written)
         if isinstance(source, str | Path):
             return reopen(source, weights=written)
-        from fairprobe.models.formats.own_code import load_weights
-
         module = copy.deepcopy(source)
         assert isinstance(module, nn.Module)
         load_weights(module, written, name)
@@ -142,8 +141,6 @@ def open_model(
 ) -> Opened:
     """Open a model of any format, and try it with the rows of `trial`, random ones by default."""
     trial = trial or Trial()
-    from fairprobe.models.formats.own_code import open_callable, open_own
-
     if not isinstance(source, str | Path):
         if weights is not None:
             raise SettingError(
@@ -215,9 +212,6 @@ def _open_file(path: Path, trial: Trial) -> Opened:
 def _encoder(given: GivenEncoder | None) -> Callable[[pd.DataFrame], Any] | None:
     if given is None:
         return None
-    from fairprobe.models.formats.own_code import own_encoder
-    from fairprobe.models.formats.sklearn_model import open_encoder_object, open_encoder_skops
-
     if isinstance(given, str | Path):
         path = Path(given)
         if path.suffix.lower() in PICKLES:

@@ -16,54 +16,22 @@ import torch.nn.functional as F  # noqa: N812  (the name everybody knows)
 from torch import Tensor, fx, nn
 from torch.overrides import TorchFunctionMode
 
-_NAMES = [
-    "celu",
-    "celu_",
-    "elu",
-    "elu_",
-    "gelu",
-    "hardshrink",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "hardtanh_",
-    "leaky_relu",
-    "leaky_relu_",
-    "logsigmoid",
-    "mish",
-    "prelu",
-    "relu",
-    "relu6",
-    "relu_",
-    "rrelu",
-    "rrelu_",
-    "selu",
-    "selu_",
-    "sigmoid",
-    "sigmoid_",
-    "silu",
-    "softplus",
-    "softshrink",
-    "softsign",
-    "tanh",
-    "tanh_",
-    "tanhshrink",
-    "threshold",
-    "threshold_",
-]
-
 
 def _functions(*names: str) -> frozenset[Any]:
-    """Find the functions of these names, wherever torch has them."""
-    return frozenset(
-        getattr(home, name) for name in names for home in (F, torch, Tensor) if hasattr(home, name)
-    )
+    """Find the functions of these names, also those in place, wherever torch has them."""
+    spellings = [spelling for name in names for spelling in (name, f"{name}_")]
+    homes = [(home, name) for name in spellings for home in (F, torch, Tensor)]
+    return frozenset(getattr(home, name) for home, name in homes if hasattr(home, name))
 
 
-ACTIVATIONS = _functions(*_NAMES)
-PROBABILITIES = _functions("softmax", "sigmoid", "sigmoid_")
+ACTIVATIONS = _functions(
+    *("celu", "elu", "gelu", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu"),
+    *("logsigmoid", "mish", "prelu", "relu", "relu6", "rrelu", "selu", "sigmoid", "silu"),
+    *("softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold"),
+)
+PROBABILITIES = _functions("softmax", "sigmoid")
 LOG_PROBABILITIES = _functions("log_softmax", "logsigmoid")
-EXPONENTIALS = _functions("exp", "exp_")
+EXPONENTIALS = _functions("exp")
 
 
 class Reached(Exception):  # noqa: N818  (a signal, not a failure)
@@ -111,12 +79,15 @@ class Watch(TorchFunctionMode):
 
 
 class BeforeProbabilities(TorchFunctionMode):
-    """Runs a forward pass and keeps what went into each softmax or sigmoid."""
+    """Runs a forward pass and keeps what went into each softmax or sigmoid. Tensors are kept, so
+    that no memory is used twice.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        # The answer, what went in, and whether each column is computed alone.
         self._logs: list[tuple[Tensor, Tensor, bool]] = []
-        self._seen: list[tuple[Tensor, Tensor, bool]] = []  # answer, what went in, of one column?
+        self._seen: list[tuple[Tensor, Tensor, bool]] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kept = None
@@ -124,19 +95,21 @@ class BeforeProbabilities(TorchFunctionMode):
             value = args[0] if args else (kwargs or {})["input"]
             kept = value.clone() if func.__name__.endswith("_") else value
         result = func(*args, **(kwargs or {}))
-        if kept is not None:
-            alone = "sigmoid" in func.__name__
-            if func in PROBABILITIES:
-                self._seen.append((result, kept, alone))
-            elif func in LOG_PROBABILITIES:
-                self._logs.append((result, kept, alone))
-            else:
-                self._seen += [
-                    (result, before, alone)
-                    for log, before, alone in self._logs
-                    if _shares(kept, [log])
-                ]
+        alone = "sigmoid" in func.__name__
+        if kept is None:
+            pass
+        elif func in PROBABILITIES:
+            self._seen.append((result, kept, alone))
+        elif func in LOG_PROBABILITIES:
+            self._logs.append((result, kept, alone))
+        else:
+            logs = (entry for entry in self._logs if _shares(kept, [entry[0]]))
+            self._seen += [(result, before, alone) for _, before, alone in logs]
         return result
+
+    @property
+    def probabilities(self) -> list[Tensor]:
+        return [answer for answer, _, _ in self._seen]
 
     def of(self, output: Tensor) -> Tensor | None:
         """Return the logits of what the network answered: of a softmax, or of a sigmoid with one
@@ -144,17 +117,14 @@ class BeforeProbabilities(TorchFunctionMode):
         """
         for answer, before, alone in reversed(self._seen):
             width = 1 if alone else before.shape[-1]
-            if _shares(output, [answer]) and output.numel() == before.numel() == width * len(
-                output
-            ):
+            is_whole = output.numel() == before.numel() == width * len(output)
+            if is_whole and _shares(output, [answer]):
                 return before.reshape(output.shape)
         return None
 
 
-class _Survey(TorchFunctionMode):
-    """Notes where activations are called, and which tensors are probabilities. Tensors are kept, so
-    that no memory is used twice.
-    """
+class _Survey(BeforeProbabilities):
+    """Notes where activations are called, and which tensors are probabilities."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,17 +132,13 @@ class _Survey(TorchFunctionMode):
         self.path = [""]
         self._leaves: set[str] = set()
         self._last: list[Tensor] = []
-        self._probabilities: list[Tensor] = []
-        self._logs: list[Tensor] = []
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if func in PROBABILITIES or (func in EXPONENTIALS and _shares(args[0], self._logs)):
-            self._probabilities.append(result)
-        if func in LOG_PROBABILITIES:
-            self._logs.append(result)
+        result = super().__torch_function__(func, types, args, kwargs)
         if func in ACTIVATIONS:
-            self._name(func.__name__)
+            path, function = self.path[-1], func.__name__
+            base = path if path and path in self._leaves else f"{path}.{function}".lstrip(".")
+            self.names.append(_numbered(base, self.names))
             self._last = [result]
         return result
 
@@ -181,7 +147,7 @@ class _Survey(TorchFunctionMode):
         hooks = []
         for name, child in module.named_modules():
             hooks += [
-                child.register_forward_pre_hook(self._enter(name)),
+                child.register_forward_pre_hook(lambda *_, name=name: self.path.append(name)),
                 child.register_forward_hook(self._leave),
             ]
         try:
@@ -199,19 +165,16 @@ class _Survey(TorchFunctionMode):
             and output.shape[1] > 1
             and bool((output >= 0).all() and ((output.sum(dim=1) - 1).abs() < 1e-5).all())
         )
-        return hidden, whole or _shares(output, self._probabilities)
-
-    def _enter(self, name: str) -> Callable[..., None]:
-        return lambda *_: self.path.append(name)
+        return hidden, whole or _shares(output, self.probabilities)
 
     def _leave(self, *_: Any) -> None:
         self.path.pop()
 
-    def _name(self, function: str) -> None:
-        path = self.path[-1]
-        base = path if path and path in self._leaves else f"{path}.{function}".lstrip(".")
-        seen = sum(name.split("#")[0] == base for name in self.names)
-        self.names.append(f"{base}#{seen + 1}" if seen else base)
+
+def _numbered(base: str, names: list[str]) -> str:
+    """Return the name of another call of the same function: the second one of `relu` is relu#2."""
+    seen = sum(name.split("#")[0] == base for name in names)
+    return f"{base}#{seen + 1}" if seen else base
 
 
 def _shares(tensor: Tensor, others: list[Tensor]) -> bool:
@@ -256,8 +219,7 @@ class _Sources(TorchFunctionMode):
         node = self._graph.current
         if func in self._functions and node is not None:
             base = node.meta.get("source") or node.name
-            seen = sum(name.split("#")[0] == base for name in self.names)
-            self.names.append(f"{base}#{seen + 1}" if seen else base)
+            self.names.append(_numbered(base, self.names))
         return func(*args, **(kwargs or {}))
 
 

@@ -142,17 +142,6 @@ def test_an_mlp_fitted_on_a_dataframe_is_asked_without_a_warning_about_names() -
     )
 
 
-class Stubborn(MLPClassifier):  # type: ignore[misc]
-    def predict_proba(self, x: Any) -> Any:
-        return super().predict_proba(x) ** 2
-
-
-def test_an_mlp_that_answers_otherwise_than_its_weights_is_no_white_box() -> None:
-    opened = open_estimator(fitted(Stubborn((4,), max_iter=5), ARRAY))
-    assert opened.network is None
-    assert "differs from" in opened.why
-
-
 def test_a_search_over_settings_and_a_frozen_model_are_seen_through() -> None:
     search = fitted(GridSearchCV(mlp(), {"alpha": [0.1, 0.01]}, cv=2), ARRAY)
     for wrapped in (search, FrozenEstimator(search.best_estimator_)):
@@ -199,37 +188,27 @@ def test_a_pipeline_says_which_column_is_missing() -> None:
         opened.predict(WORDS[["age", "hours"]])
 
 
-SCALERS = [
-    (StandardScaler(),),
+STEPS = [
     (StandardScaler(with_mean=False), MinMaxScaler((-1, 1))),
-    (StandardScaler(with_std=False), "passthrough"),
-    (RobustScaler(), MaxAbsScaler()),
-    (RobustScaler(with_centering=False, with_scaling=False),),
+    (RobustScaler(), "passthrough"),
     (make_pipeline(MaxAbsScaler(), StandardScaler()),),
+    (PolynomialFeatures(),),
 ]
 
 
 @pytest.mark.parametrize(
-    "steps", SCALERS, ids=lambda steps: "+".join(str(step)[:30] for step in steps)
+    "steps", STEPS, ids=lambda steps: "+".join(str(step)[:30] for step in steps)
 )
-def test_scalers_before_an_mlp_fitted_on_arrays_become_part_of_the_network(
+def test_the_network_of_a_pipeline_fitted_on_arrays_takes_what_its_steps_make(
     steps: tuple[Any, ...],
 ) -> None:
     model = fitted(make_pipeline(*steps, mlp()), ARRAY)
     opened = open_estimator(model)
-    assert (opened.takes, opened.width, opened.encode) == ("numbers", 2, None)
+    assert (opened.takes, opened.width) == ("numbers", 2)
+    assert opened.encode is not None
     np.testing.assert_allclose(
-        network_answers(opened, ARRAY), model.predict_proba(ARRAY), atol=1e-5
+        network_answers(opened, opened.encode(ARRAY)), model.predict_proba(ARRAY), atol=1e-5
     )
-
-
-@pytest.mark.parametrize("step", [PolynomialFeatures(), MinMaxScaler(clip=True)])
-def test_a_step_that_is_no_scaling_leaves_a_black_box(step: Any) -> None:
-    model = fitted(make_pipeline(step, mlp()), ARRAY)
-    opened = open_estimator(model)
-    assert opened.network is None
-    assert type(step).__name__ in opened.why
-    np.testing.assert_array_equal(opened.predict(ARRAY), model.predict_proba(ARRAY))
 
 
 def test_a_linear_model_has_no_neurons_to_look_at() -> None:

@@ -38,7 +38,7 @@ class Input:
 
 class Trial:
     """Provide rows to try a model with when it is opened. Without data they are random, small
-    and large, always the same, and a model may refuse some of them; see `models.feed` for rows of
+    and large, always the same, and a model may refuse some of them; see `models.join` for rows of
     the data.
     """
 
@@ -86,8 +86,8 @@ class Opened:
     It takes *numbers*, a float32 array (n, width) of the columns that it was trained on, or
     *words*, a pandas DataFrame of the table's own columns and values. `predict` is the user's own
     program, unchanged: it returns (n, C) or (n,) scores of kind `outputs`. `network` is the same as
-    a torch module on numbers, and `encode` turns words into these numbers if the model takes words
-    (a pipeline's first steps). `why` says in a sentence why there is no network. `width`, `columns`
+    a torch module on numbers, and `encode` turns what the model takes into these numbers (a
+    pipeline's first steps). `why` says in a sentence why there is no network. `width`, `columns`
     and `classes` are None where the model does not say. `write_back` writes a network like
     `network`, with other weights, to a file of the same format with this `ending`; None where that
     is not possible. `inputs` are those of a model that has several; side by side they are its
@@ -104,7 +104,7 @@ class Opened:
     columns: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
     network: nn.Module | None = None
-    encode: Callable[[pd.DataFrame], Any] | None = None
+    encode: Callable[[Any], Any] | None = None
     outputs: Outputs = "auto"
     why: str = ""
     write_back: WriteBack | None = None

@@ -174,6 +174,29 @@ def scores(answer: Any, rows: int, name: str) -> Rows:
     return values.astype(np.float32, copy=False)
 
 
+def dense(answer: Any, rows: int, what: str) -> Rows:
+    """Return the result of an encoder as a float32 array (rows, width), or an error that says what
+    is wrong with it.
+    """
+    if isinstance(answer, Tensor):
+        answer = answer.detach().cpu()
+    elif hasattr(answer, "toarray"):
+        answer = answer.toarray()
+    try:
+        table = np.asarray(answer, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"{what} must turn every column into numbers: {str(error).rstrip('.')}. Encode words as"
+            " numbers, too."
+        ) from error
+    table = table[:, None] if table.ndim == 1 else table
+    if table.ndim != 2 or len(table) != rows:
+        raise ModelError(
+            f"{what} returned shape {table.shape} for {rows} rows; expected ({rows}, columns)."
+        )
+    return table
+
+
 def kind_of_scores(predict: Predict, rows: Rows) -> Outputs:
     """Return True if a black box returns "probabilities" or "logits", judged by its scores of these
     rows and of random ones that it takes.

@@ -31,7 +31,7 @@ from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageEr
 from fairprobe.models.formats.base import TRIED, Format, Opened, Takes, Trial
 from fairprobe.models.formats.file_checks import checked, predicting
 from fairprobe.models.formats.graph import Split
-from fairprobe.models.formats.sklearn_model import dense, open_encoder_object, open_estimator
+from fairprobe.models.formats.sklearn_model import open_encoder_object, open_estimator
 from fairprobe.storage import replacing
 
 EXPECTED = (
@@ -66,7 +66,7 @@ def open_callable(model: Any, trial: Trial | None = None) -> Opened:
     return _opened(_built(model, name), name, trial or Trial())
 
 
-def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
+def own_encoder(spec: str) -> Callable[[pd.DataFrame], Any]:
     """Open the encoder that a name in the user's code refers to: a function of a DataFrame, a
     fitted transformer, or a callable that builds one.
     """
@@ -81,13 +81,8 @@ def own_encoder(spec: str) -> Callable[[pd.DataFrame], Rows]:
             f"The encoder '{spec}' must be a function of one DataFrame, or a fitted transformer; it"
             f" is {_kind(encoder)}."
         )
-
-    def encode(frame: pd.DataFrame) -> Rows:
-        with own_errors(f"The encoder '{spec}' failed on {len(frame)} rows"):
-            answer = encoder(frame)
-        return dense(answer, len(frame), f"The encoder '{spec}'")
-
-    return encode
+    function: Callable[[pd.DataFrame], Any] = encoder
+    return function
 
 
 # -- finding it ------------------------------------------------------------------------------------

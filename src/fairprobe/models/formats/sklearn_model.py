@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,20 +21,13 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError
-from fairprobe.models.encoder import Scale
 from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.boosters import categories_of
-from fairprobe.models.formats.file_checks import first_line
+from fairprobe.models.formats.file_checks import dense, first_line
 from fairprobe.models.formats.graph import linear
 from fairprobe.models.formats.skops_file import load_skops
-from fairprobe.models.formats.trees import Ensemble, ensemble_of
+from fairprobe.models.formats.trees import ensemble_of
 from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
-
-if TYPE_CHECKING:
-    from sklearn.neural_network import MLPClassifier
-
-SAME = 1e-4  # in probability, between the copy in torch and the classifier itself
-TRIED = 256  # random rows on which they are compared
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid}
 
@@ -63,11 +56,9 @@ def write_estimator(estimator: Any, network: nn.Module, target: Path) -> None:
         for kind, values in parts.items():
             for number, value in enumerate(values):
                 value[...] = arrays[f"{kind}{number}"]  # in place: the optimizer shares it
-        return nn.Sequential(OrderedDict(_pieces(last)))
+        return _copy(last)
 
-    layers = dict(network.named_children())
-    layers_in_order = nn.Sequential(OrderedDict((name, layers[name]) for name, _ in _pieces(last)))
-    read(with_weights(read, held, layers_in_order, target.name))
+    read(with_weights(read, held, network, target.name))
     try:
         write_bytes(target, skops.dumps(made))
     except FairprobeError:
@@ -99,8 +90,8 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
         takes_words = names is not None or _width(model) is None
     else:
         takes_words = names is not None and _was_given_words(model)
-    network, why = _network(last, [] if takes_words else steps)
-    encode = _encoding(steps, names) if takes_words and isinstance(model, Pipeline) else None
+    network, why = _network(last)
+    has_steps = bool(steps) or (takes_words and isinstance(model, Pipeline))
     kind = type(last).__name__
     return Opened(
         kind=f"Pipeline with {kind}" if isinstance(model, Pipeline) else kind,
@@ -111,11 +102,11 @@ def open_estimator(estimator: Any, *, name: str | None = None) -> Opened:
         columns=names,
         classes=classes,
         network=network,
-        encode=encode,
+        encode=_encoding(steps, names) if has_steps else None,
         outputs="amounts" if is_regressor else "probabilities",
         why=why,
         program=estimator,
-        trees=partial(_trees, last, [] if encode is not None else steps),
+        trees=partial(ensemble_of, last),
         write_back=None if network is None else partial(write_estimator, estimator),
         ending=".skops",
     )
@@ -131,28 +122,6 @@ def open_encoder_object(thing: Any) -> Callable[[pd.DataFrame], Rows]:
         raise ModelError(f"An encoder needs a method 'transform'; {kind} has none. {advice}")
     _check_fitted(thing, kind)
     return _encoding([thing], _feature_names(thing))
-
-
-def dense(answer: Any, rows: int, what: str) -> Rows:
-    """Return the result of an encoder as a float32 array (rows, width), or an error that says what
-    is wrong with it.
-    """
-    if isinstance(answer, Tensor):
-        answer = answer.detach().cpu()
-    elif hasattr(answer, "toarray"):
-        answer = answer.toarray()
-    try:
-        table = np.asarray(answer, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise ModelError(
-            f"{what} must turn every column into numbers: {str(error).rstrip('.')}. Encode words as"
-            " numbers, too."
-        ) from error
-    if table.ndim != 2 or len(table) != rows:
-        raise ModelError(
-            f"{what} returned shape {table.shape} for {rows} rows; expected ({rows}, columns)."
-        )
-    return table
 
 
 # -- is it a classifier? ---------------------------------------------------------------------------
@@ -296,14 +265,14 @@ def _of_words(model: Any, names: tuple[str, ...] | None) -> Callable[[pd.DataFra
     return predict
 
 
-def _encoding(steps: list[Any], names: tuple[str, ...] | None) -> Callable[[pd.DataFrame], Rows]:
-    """Apply the steps one after the other, as in a pipeline."""
+def _encoding(steps: list[Any], names: tuple[str, ...] | None) -> Callable[[Any], Rows]:
+    """Apply the steps one after the other, as in a pipeline, to a DataFrame or an array."""
     what = type(steps[0]).__name__ if len(steps) == 1 else "The pipeline"
     # A step that was fitted on an array gets an array.
     plain = bool(steps) and names is None and _width(steps[0]) is not None
 
-    def encode(frame: pd.DataFrame) -> Rows:
-        table: Any = frame.to_numpy() if plain else _select(frame, names, what)
+    def encode(frame: Any) -> Rows:
+        table: Any = np.asarray(frame) if plain else _select(frame, names, what)
         try:
             for step in steps:
                 table = step.transform(table)
@@ -345,12 +314,6 @@ def _was_given_words(model: Any) -> bool:
     return any(hasattr(part, "transform") and not hasattr(part, "predict") for part in parts)
 
 
-def _trees(model: Any, steps: list[Any]) -> Ensemble | None:
-    if steps:
-        raise ModelError("the steps before it prepare numbers in a way that is not known")
-    return ensemble_of(model)
-
-
 # -- the network inside ----------------------------------------------------------------------------
 
 
@@ -369,10 +332,8 @@ def _steps(model: Any) -> tuple[list[Any], Any]:
     return steps + inner, last
 
 
-def _network(model: Any, steps: list[Any]) -> tuple[nn.Module | None, str]:
-    """Rebuild the classifier in torch, after steps that scale numbers; or return the reason why
-    not.
-    """
+def _network(model: Any) -> tuple[nn.Module | None, str]:
+    """Rebuild the classifier in torch, or return the reason why not."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.neural_network import MLPClassifier
 
@@ -382,77 +343,22 @@ def _network(model: Any, steps: list[Any]) -> tuple[nn.Module | None, str]:
         return None, f"This {kind} is a network without a hidden layer, so it has no neurons."
     if not is_network:
         return None, f"A {kind} is not a neural network: it can be queried, but has no neurons."
-    pieces: list[tuple[str, nn.Module]] = []
-    for number, step in enumerate(_flat(steps), start=1):
-        if (scale := _scale(step)) is None:
-            what = f"The step {type(step).__name__} before the {kind}"
-            return None, f"{what} is more than a scaling of each column."
-        pieces.append((f"scale{number}", scale))
-    network = nn.Sequential(OrderedDict([*pieces, *_pieces(model)])).eval()
-    gap = _gap(network, model, _flat(steps))
-    if not gap <= SAME:  # also if the gap is NaN
-        return None, f"Its copy in torch differs from the {kind} itself, by up to {gap:.2g}."
-    return network, ""
+    return _copy(model), ""
 
 
-def _pieces(model: MLPClassifier) -> list[tuple[str, nn.Module]]:
+def _copy(model: Any) -> nn.Sequential:
+    """Copy the weights of an MLPClassifier into torch."""
     pieces: list[tuple[str, nn.Module]] = []
     for number, (weight, bias) in enumerate(zip(model.coefs_, model.intercepts_, strict=True), 1):
         layer = linear(_float32(weight.T), _float32(bias))
         if number == len(model.coefs_):
             last = nn.Sigmoid() if len(bias) == 1 else nn.Softmax(dim=1)
-            return [*pieces, ("output", layer), ("probability", last)]
+            pieces += [("output", layer), ("probability", last)]
+            break
         pieces.append((f"linear{number}", layer))
         if model.activation in ACTIVATIONS:
             pieces.append((f"hidden{number}", ACTIVATIONS[model.activation]()))
-    return pieces
-
-
-def _gap(network: nn.Module, model: MLPClassifier, steps: list[Any]) -> float:
-    """Return the greatest difference in probability on random rows, which are scaled back so that
-    the classifier gets ordinary ones.
-    """
-    rows = np.random.default_rng(0).normal(size=(TRIED, len(model.coefs_[0]))).astype(np.float32)
-    theirs = _of_numbers(model, _feature_names(model))(rows)
-    for step in reversed(steps):
-        rows = step.inverse_transform(rows)
-    with torch.no_grad():
-        ours = network(torch.from_numpy(rows.astype(np.float32))).numpy()
-    if ours.shape[1] == 1:
-        theirs = theirs[:, -1:]
-    return float(np.abs(ours - theirs).max())
-
-
-def _flat(steps: list[Any]) -> list[Any]:
-    """Return the steps with those of nested pipelines in their place."""
-    from sklearn.pipeline import Pipeline
-
-    flat: list[Any] = []
-    for step in steps:
-        if isinstance(step, Pipeline):
-            flat += _flat([inner for _, inner in step.steps if hasattr(inner, "transform")])
-        else:
-            flat.append(step)
-    return flat
-
-
-def _scale(step: Any) -> Scale | None:
-    """Return a scaler as `(z − middle) · factor`, or None if it is anything else."""
-    from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
-
-    scalers = (MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler)
-    if type(step) not in scalers or getattr(step, "clip", False):
-        return None
-    middle, factor = np.zeros(step.n_features_in_), np.ones(step.n_features_in_)
-    if isinstance(step, MinMaxScaler):
-        middle, factor = -step.min_ / step.scale_, step.scale_
-    elif step.scale_ is not None:
-        factor = 1 / step.scale_
-    if isinstance(step, StandardScaler) and step.with_mean:
-        middle = step.mean_
-    elif isinstance(step, RobustScaler) and step.with_centering:
-        middle = step.center_
-    return Scale(_float32(middle), _float32(factor))
+    return nn.Sequential(OrderedDict(pieces)).eval()
 
 
 def _float32(values: Any) -> Tensor:
