@@ -44,6 +44,16 @@ def dense(
     return nn.Sequential(*pieces[:-1], *([final] if final is not None else [])).eval()
 
 
+class Evil:
+    """An object whose pickle makes a folder when it is opened."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.marker),)
+
+
 # -- ONNX ------------------------------------------------------------------------------------------
 
 

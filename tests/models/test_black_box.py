@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,8 @@ from fairprobe.errors import ModelError
 from fairprobe.findings import Findings
 from fairprobe.judgement import judge
 from fairprobe.models import Model
-from fairprobe.present import render
 from fairprobe.search import ADF, Budget
-from tests.helpers import BLACK_BOX_METHODS, WHITE_BOX_METHODS, read_document, typed
+from tests.helpers import BLACK_BOX_METHODS, WHITE_BOX_METHODS, read_document
 
 TINY = Budget(seeds=60, local_iterations=20, seconds=2)
 FILES = {"audit.json", "findings.parquet", "report.html"}
@@ -93,32 +91,7 @@ def test_the_document_of_a_black_box_says_what_is_known_of_it_and_nothing_else(m
         "parameters": None,
         "trained_here": False,
     }
-    assert "the model's decision" in body["verdict"]
-    assert sum("cannot be seen from outside" in note for note in body["notes"]) == 1
-    assert not any("network" in text for text in (body["verdict"], *body["notes"]))
     assert (body["generation"]["scores"] != {}) == (method == "themis")
-
-
-@pytest.mark.parametrize("method", BLACK_BOX_METHODS)
-def test_the_report_of_a_black_box_has_no_word_about_neurons(method: str) -> None:
-    html = render(typed(audited("forest", method).to_dict()))
-    page = html.partition("</style>")[2].lower()
-    assert "inside the network" not in page
-    assert "neuron" not in page
-    assert "network" not in page
-    assert "a black box" in page
-    assert "...  # your model" in page
-
-
-def test_a_plain_function_is_a_black_box_without_a_name() -> None:
-    forest = classifier("forest")
-    whole = Budget(
-        seeds=60, local_iterations=20
-    )  # no seconds: a slow machine would find less in them
-    body = run_audit(lambda x: forest.predict_proba(x), method="random", budget=whole).to_dict()
-    same = run_audit(Model(forest.predict_proba), method="random", budget=whole).to_dict()
-    assert body["model"]["network"] == "black box"
-    assert body["verdict"] == same["verdict"]
 
 
 class Answers:
@@ -139,32 +112,22 @@ class OwnModel(Model):
     pass
 
 
-NAMES: dict[str, Model] = {
-    "Pipeline": Model(classifier("logistic").predict_proba),
-    "OwnModel": OwnModel(Answers()),
-}
-NAMELESS: dict[str, Callable[[Rows], Any]] = {
-    "an object": Answers(),
-    "a function": lambda x: x[:, 0],
-    "a partial function": functools.partial(np.full, fill_value=0.5),
-    "one of numpy's": np.mean,
-    "one of Python's": len,
-}
+NAMES: list[tuple[Model, str]] = [
+    (Model(classifier("logistic").predict_proba), "Pipeline"),
+    (OwnModel(Answers()), "OwnModel"),
+    (Model(Answers().ask), "Answers"),
+    (Model(Answers.of_all), "Answers"),
+    (Model(Answers()), "black box"),
+    (Model(lambda x: x[:, 0]), "black box"),
+    (Model(functools.partial(np.full, fill_value=0.5)), "black box"),
+    (Model(np.mean), "black box"),
+    (Model(len), "black box"),
+]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_black_box_has_the_name_of_its_class_if_that_can_be_told(name: str) -> None:
-    assert name_of(NAMES[name]) == name
-
-
-@pytest.mark.parametrize("ask", [Answers().ask, Answers.of_all])
-def test_a_method_has_the_name_of_its_class(ask: Callable[[Rows], Rows]) -> None:
-    assert name_of(Model(ask)) == "Answers"
-
-
-@pytest.mark.parametrize("what", NAMELESS)
-def test_what_has_no_class_worth_naming_is_a_black_box(what: str) -> None:
-    assert name_of(Model(NAMELESS[what])) == "black box"
+@pytest.mark.parametrize(("model", "name"), NAMES)
+def test_a_black_box_has_the_name_of_its_class_if_that_can_be_told(model: Model, name: str) -> None:
+    assert name_of(model) == name
 
 
 # -- nothing is invented ---------------------------------------------------------------------------
@@ -184,41 +147,25 @@ def test_a_classifier_that_does_not_look_gives_exactly_no_finding(method: str) -
     body = run_audit(never_looks(), method=method).to_dict()
     assert body["generation"]["idis"] == body["dm_rs"]["hits"] == body["people"]["hits"] == 0
     assert not body["model"]["constant"]
-    assert body["verdict"].startswith("No discrimination by gender was found")
     if method == "themis":
         assert body["generation"]["scores"]["causal"] == 0
-        assert "put the share of possible people at 0 %" in body["verdict"]
-    assert "No decision that depends on gender was found" in render(typed(body))
 
 
 def test_a_black_box_that_always_says_the_same_is_reported_as_such() -> None:
-    body = run_audit(lambda x: np.full(len(x), 0.9), method="random").to_dict()
-    assert body["model"]["constant"]
-    assert body["verdict"].startswith("The model gives everybody the same answer")
-    assert "The model gives everybody the same answer" in render(typed(body))
+    assert run_audit(lambda x: np.full(len(x), 0.9), method="random").is_constant
 
 
 # -- the folder ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", BLACK_BOX_METHODS)
-def test_a_run_of_a_black_box_keeps_everything_but_the_model_and_can_be_shown(
-    method: str, tmp_path: Path
-) -> None:
-    audit = audited("forest", method)
+def test_a_run_of_a_black_box_keeps_everything_but_the_model(tmp_path: Path) -> None:
+    audit = audited("forest", "themis")
     fp.save(audit, tmp_path / "run")
-    assert {
-        str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*")
-    } == FILES
-    assert len(Findings.load(tmp_path / "run" / "findings.parquet", audit.data.domain)) == len(
-        audit.findings
-    )
-    shown = CliRunner().invoke(app, ["show", str(tmp_path / "run")])
-    assert shown.exit_code == 0, shown
-    assert "a black box can only be" in shown.stdout
-    assert "Most biased layer" not in shown.stdout
-    assert ("Causal score" in shown.stdout) == (method == "themis")
-    assert read_document(tmp_path / "run")["generation"]["method"] == method
+    files = {str(path.relative_to(tmp_path / "run")) for path in (tmp_path / "run").rglob("*")}
+    assert files == FILES
+    findings = Findings.load(tmp_path / "run" / "findings.parquet", audit.data.domain)
+    assert len(findings) == len(audit.findings)
+    assert read_document(tmp_path / "run")["generation"]["method"] == "themis"
 
 
 def test_the_network_of_a_run_of_a_black_box_is_asked_for_in_vain(tmp_path: Path) -> None:

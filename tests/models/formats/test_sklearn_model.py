@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-import torch
 from lightgbm import LGBMClassifier
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
@@ -37,7 +36,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
@@ -60,6 +59,7 @@ from fairprobe.models.formats.sklearn_model import (
     open_estimator,
     open_skops,
 )
+from tests.model_files import Evil
 
 
 @pytest.fixture(autouse=True)
@@ -298,6 +298,7 @@ UNUSABLE: list[tuple[str, Callable[[], Any], str]] = [
     ("unfitted", mlp, "has not been fitted"),
     ("unfitted pipeline", lambda: make_pipeline(table_steps(), mlp()), "has not been fitted"),
     ("a class", lambda: RandomForestClassifier, "is a class"),
+    ("no classifier", lambda: make_pipeline(StandardScaler()).fit(ARRAY), "pass it as the encoder"),
     ("svc", lambda: SVC().fit(ARRAY, LABELS), "CalibratedClassifierCV"),
     ("transformer", lambda: StandardScaler().fit(ARRAY), "pass it as the encoder"),
     ("one class", lambda: DecisionTreeClassifier().fit(ARRAY, ["no"] * N), "single class"),
@@ -428,16 +429,6 @@ def _edited(model: Any, change: Callable[[str], str]) -> bytes:
     return target.getvalue()
 
 
-class Evil:
-    """Pickles to a command that writes a file."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> Any:
-        return exec, (f"open({str(self.marker)!r}, 'w').close()",)
-
-
 class Unknown(BaseEstimator):  # type: ignore[misc]
     def __init__(self, x: int = 0) -> None:
         self.x = x
@@ -467,15 +458,12 @@ DEEP = (
     + "]}" * 3000
 )
 MALFORMED: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "is empty; write the .skops file again"),
-    "text": (b"hello", "not a complete .skops file"),
     "later version of zip": (
         GOOD.replace(b"PK\1\2\x14\3\x14", b"PK\1\2\x14\3\xa9"),
         "not a complete .skops file",
     ),
     "truncated": (GOOD[: len(GOOD) // 2], "not a complete .skops file"),
     "no end": (GOOD[:-30], "not a complete .skops file"),
-    "a pickle": (pickle.dumps({"a": 1}), "is a pickle, and opening a pickle runs"),
     "another archive": (_zip(readme_txt="hello"), r"has no schema\.json"),
     "no json": (_zip(schema_json="{"), "not a readable .skops file"),
     "json of something": (_zip(schema_json="[1, 2]"), "not a readable .skops file"),
@@ -509,23 +497,13 @@ def test_malformed_skops_files_are_refused_in_a_sentence(name: str, tmp_path: Pa
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="No such file"):
-        open_skops(tmp_path / "nowhere.skops")
-    with pytest.raises(StorageError, match="is a folder"):
-        open_encoder_skops(tmp_path)
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_a_pickle_in_disguise_is_never_run(wrapped: bool, tmp_path: Path) -> None:
+def test_a_pickle_in_the_place_of_an_array_is_never_run(tmp_path: Path) -> None:
     content = pickle.dumps(Evil(tmp_path / "marker"))
-    if wrapped:  # as the bytes of an array inside a proper file
-        source, target = zipfile.ZipFile(io.BytesIO(GOOD)), io.BytesIO()
-        with zipfile.ZipFile(target, "w") as archive:
-            for name in source.namelist():
-                archive.writestr(name, content if name.endswith(".npy") else source.read(name))
-        content = target.getvalue()
-    (tmp_path / "model.skops").write_bytes(content)
+    source, target = zipfile.ZipFile(io.BytesIO(GOOD)), io.BytesIO()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name in source.namelist():
+            archive.writestr(name, content if name.endswith(".npy") else source.read(name))
+    (tmp_path / "model.skops").write_bytes(target.getvalue())
     with pytest.raises(ModelError):
         open_skops(tmp_path / "model.skops")
     assert not (tmp_path / "marker").exists()
@@ -557,25 +535,19 @@ def _set(field: str, value: int) -> Callable[[Any], None]:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("left_child", 10**6), ("right_child", 0), ("feature", 77), ("feature", -5)],
+    [
+        *[("left_child", 10**6), ("right_child", 0), ("feature", 77), ("feature", -5)],
+        *[("left", 10**6), ("right", 0), ("feature_idx", 77), ("is_categorical", 1)],
+    ],
 )
 def test_trees_that_lead_out_of_the_file_are_refused(
     field: str, value: int, tmp_path: Path
 ) -> None:
-    model = RandomForestClassifier(2, random_state=0).fit(ARRAY, LABELS)
-    (tmp_path / "trees.skops").write_bytes(_with_nodes(model, _set(field, value), {"left_child"}))
-    with pytest.raises(ModelError, match="nodes that lead nowhere"):
-        open_skops(tmp_path / "trees.skops")
-
-
-@pytest.mark.parametrize(
-    ("field", "value"), [("left", 10**6), ("right", 0), ("feature_idx", 77), ("is_categorical", 1)]
-)
-def test_histogram_trees_that_lead_out_of_the_file_are_refused(
-    field: str, value: int, tmp_path: Path
-) -> None:
-    model = HistGradientBoostingClassifier(max_iter=2).fit(ARRAY, LABELS)
-    (tmp_path / "trees.skops").write_bytes(_with_nodes(model, _set(field, value), {"feature_idx"}))
+    kind: Any = RandomForestClassifier(2, random_state=0)
+    if field not in ("left_child", "right_child", "feature"):
+        kind = HistGradientBoostingClassifier(max_iter=2)
+    content = _with_nodes(kind.fit(ARRAY, LABELS), _set(field, value), {field})
+    (tmp_path / "trees.skops").write_bytes(content)
     with pytest.raises(ModelError, match="nodes that lead nowhere"):
         open_skops(tmp_path / "trees.skops")
 
@@ -588,18 +560,6 @@ def test_a_saved_histogram_model_with_categories_is_opened(tmp_path: Path) -> No
     opened = open_skops(tmp_path / "model.skops")
     assert opened.takes == "words"
     np.testing.assert_allclose(opened.predict(WORDS), model.predict_proba(CATEGORICAL))
-
-
-def test_opening_touches_no_random_numbers() -> None:
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    open_estimator(fitted(mlp(), ARRAY))
-    assert torch.equal(before, torch.get_rng_state())
-
-
-def test_pipelines_without_a_classifier_at_their_end_are_refused() -> None:
-    with pytest.raises(ModelError, match="pass it as the encoder"):
-        open_estimator(Pipeline([("scale", StandardScaler())]).fit(ARRAY))
 
 
 def test_a_skops_file_that_unpacks_to_far_more_than_its_size_is_refused(
