@@ -56,14 +56,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     "search/ledger.py": SEARCH,
     "search/loop.py": SEARCH,
     "search/walk.py": ("tests/search/test_walk.py", *SEARCH),
-    "search/newcomers.py": ("tests/people/test_newcomers.py",),
+    "search/new_people.py": ("tests/people/test_new_people.py",),
     "search/moves.py": ("tests/search/test_moves.py", *SEARCH),
     "storage.py": ("tests/test_storage.py",),
     "metrics/people.py": ("tests/metrics/test_severity.py", "tests/metrics/test_generation.py"),
     "metrics/individual.py": ("tests/metrics/test_individual.py", *METRICS),
     "metrics/group.py": ("tests/metrics/test_group.py", *METRICS),
     "gate/evaluate.py": ("tests/gate/test_gate.py", "tests/gate/test_more.py"),
-    "documents/base.py": ("tests/documents/test_base.py", "tests/gate/test_gate.py"),
+    "results.py": ("tests/documents/test_base.py", "tests/gate/test_gate.py"),
 }
 
 

@@ -80,5 +80,6 @@ def _lines(axes: Axes, chart: Lines) -> None:
         )
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
-    for text in axes.legend(fontsize="small").get_texts():
-        text.set_parse_math(False)
+    if any(line.name for line in chart.lines):
+        for text in axes.legend(fontsize="small").get_texts():
+            text.set_parse_math(False)
