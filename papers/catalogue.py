@@ -12,7 +12,6 @@ from pathlib import Path
 from fairprobe.errors import SettingError, suggest
 from papers import (
     iifr,
-    iifr_data,
     insidebias,
     insidebias_faces,
     neuronfair,
@@ -22,12 +21,12 @@ from papers import (
 )
 from papers.base import Experiment, Plan
 from papers.data import available
-from papers.distrofair import figures, survey_tables
+from papers.distrofair import survey_tables
 from papers.distrofair import tables as distrofair
-from papers.document import Provenance
 from papers.jobs import OnJob, Outcome
+from papers.page import write
 from papers.runner import run
-from papers.tables import write
+from papers.tables import Provenance
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
@@ -42,8 +41,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         neuronfair_images.Table11(),
         neuronfair_figures.Figure5(),
         neuronfair_figures.Figure6(),
-        iifr_data.Table1(),
-        iifr_data.Table2(),
+        iifr.Table1(),
+        iifr.Table2(),
         iifr.Table4(),
         iifr.Table6(),
         iifr.Table7(),
@@ -63,8 +62,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         survey_tables.Table10(),
         distrofair.Table11(),
         distrofair.Table12(),
-        figures.Figure2(),
-        figures.Figure3(),
+        distrofair.Figure2(),
+        distrofair.Figure3(),
         survey_tables.Figure4(),
         survey_tables.RankTests(),
     )
@@ -136,14 +135,14 @@ def experiment(
     if cluster is None:
         chosen.check(plan)
     outcome = run(stages, Path(folder), workers=workers, cluster=cluster, progress=progress)
-    document = chosen.document(plan, outcome, provenance(plan, outcome))
+    table = chosen.table(plan, outcome, provenance(plan, outcome))
     ending = "" if plan.is_full or chosen.from_runs else f"-{scale}"
-    paths = write(document, Path(folder), f"{name}{ending}")
+    paths = write(table, Path(folder), f"{name}{ending}")
     return Finished(paths, sum(len(stage) for stage in stages), outcome.failures)
 
 
 def provenance(plan: Plan, outcome: Outcome) -> Provenance:
-    """How it was measured. Where the jobs ran on several machines, all are named."""
+    """Describe how it was measured. Where the jobs ran on several machines, all are named."""
     records = outcome.records.values()
     machines = {f"{one.machine.cpu}, {one.machine.cores} cores" for one in records}
     finished = max((one.finished for one in records), default=datetime.now(UTC).isoformat())
@@ -164,7 +163,7 @@ def provenance(plan: Plan, outcome: Outcome) -> Provenance:
 
 
 def _versions(records: Sequence[dict[str, str]]) -> dict[str, str]:
-    """What the jobs ran with; where they differ, all of them."""
+    """Return what the jobs ran with; where they differ, all of them."""
     names = dict.fromkeys(name for one in records for name in one)
     return {
         name: " and ".join(dict.fromkeys(one[name] for one in records if name in one))

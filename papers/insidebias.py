@@ -4,40 +4,39 @@ figure 4's curves for these networks.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 from math import nan
 from statistics import fmean
-from typing import ClassVar, Generic, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 import numpy as np
 
 from fairprobe.arrays import Ints
-from fairprobe.documents import Count, Document, Share
 from fairprobe.errors import SettingError
 from fairprobe.images.activation_ratio import InsideBias, compare
 from fairprobe.images.excitement import Excitement, excitement
 from fairprobe.networks.vision import vgg
 from fairprobe.networks.vision_training import ON_IMAGES, labels_of, train_on_images
+from fairprobe.report import Plot
+from fairprobe.results import Count, Result, Share
 from fairprobe.statistics.correlation import clustered_correlation
 from papers import paper
-from papers.base import Experiment, Plan, measure
+from papers.base import Grid, Plan, Subject, Variant, cell_of
 from papers.data.mnist import COLORS, PRIMARY, colored, fetched_digits, read_digits
-from papers.document import Bar, BarGroup, Bars, Figure, Lines, Series
 from papers.jobs import Inputs, Job, Outcome, Plain
-from papers.tables import Cell
+from papers.page import grouped_bars, lines
+from papers.tables import Cell, Measure
 
 UNBIASED = "unbiased"
 FEWEST = 3  # networks of a kind at the paper's scale: one cannot show how often an alarm is false
 TAU = 0.8
-SEPARATED = measure("SEPARATED")
 
 
-class ExaminedNetwork(Document, frozen=True, kw_only=True):
+class ExaminedNetwork(Result, frozen=True, kw_only=True):
     """A network: where its images came from, how often it is right in each group, and the whole
     comparison of the groups.
     """
@@ -56,73 +55,49 @@ Network = TypeVar("Network", bound=ExaminedNetwork)
 Networks = Mapping[str, Sequence[Network | None]]  # of each kind; None where the job failed
 
 
-class Examination(Experiment, Generic[Network]):
+class Examination(Grid[Network]):
     """Biased networks of several kinds, and unbiased ones beside them."""
 
-    citation = paper.INSIDEBIAS
+    citation = paper.PAPERS["INSIDEBIAS"]
     fewest = FEWEST
     quick_once = True
-    result: type[Network]
-    sensitive: ClassVar[str]
     of_biased: ClassVar[frozenset[str]] = frozenset({"highest", "separated"})
 
-    @abstractmethod
-    def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
-        """The networks of each row and kind."""
-
-    def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
-        kinds = self.jobs(plan).values()
-        return [[job for jobs in kinds for some in jobs.values() for job in some]]
-
-    def networks(self, plan: Plan, outcome: Outcome) -> dict[str, Networks[Network]]:
-        """The results by row and kind."""
+    def networks(self, plan: Plan, outcome: Outcome, subject: Subject) -> Networks[Network]:
+        """Return the results by kind."""
         return {
-            row: {
-                kind: [
-                    outcome.read_one(job.id, self.result) if job.id in outcome.results else None
-                    for job in jobs
-                ]
-                for kind, jobs in kinds.items()
-            }
-            for row, kinds in self.jobs(plan).items()
+            kind.method: [
+                outcome.read_one(job.id, self.result) if job.id in outcome.results else None
+                for job in self.jobs(plan, subject, kind)
+            ]
+            for kind in self.variants_of(plan)
         }
 
-    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
-        networks = self.networks(plan, outcome)
-        return [
-            Cell(
-                row,
-                self.sensitive,
-                kind,
-                "",
-                measure.key,
-                values=self.values(measure.key, kind, networks[row]),
-                paper=self.printed(measure.key, row, kind),
-                failed=outcome.failure(jobs, "networks"),
-            )
-            for measure in self.measures
-            for row, kinds in self.jobs(plan).items()
-            for kind, jobs in kinds.items()
-            if kind != UNBIASED or measure.key not in self.of_biased
-        ]
+    def has(self, variant: Variant, measure: Measure) -> bool:
+        return variant.method != UNBIASED or measure.key not in self.of_biased
 
-    def printed(self, measure: str, row: str, kind: str) -> float | None:
-        """The paper's number."""
-        del measure, row, kind
-        return None
+    def cell(
+        self, plan: Plan, outcome: Outcome, subject: Subject, variant: Variant, measure: Measure
+    ) -> Cell:
+        networks = self.networks(plan, outcome, subject)
+        return replace(
+            cell_of(subject, variant, measure, self.printed(plan, subject, variant, measure)),
+            values=self.values(measure.key, variant.method, networks),
+            failed=outcome.failure(self.jobs(plan, subject, variant), "networks"),
+        )
 
     def values(self, measure: str, kind: str, networks: Networks[Network]) -> tuple[float, ...]:
-        """One value for each network."""
+        """Return one value for each network."""
         others = [one.found.ratio for one in networks[UNBIASED] if one is not None]
         own = kind.removeprefix("biased_")
         return tuple(
-            float(self.value(measure, own, one, others))
+            float(self.number(measure, own, one, others))
             for one in networks[kind]
             if one is not None
         )
 
-    def value(self, measure: str, own: str, network: Network, unbiased: Sequence[float]) -> float:
-        """The measure of one network, given Λ of the unbiased ones."""
+    def number(self, measure: str, own: str, network: Network, unbiased: Sequence[float]) -> float:
+        """Measure one network, given Λ of the unbiased ones."""
         found = network.found
         if measure == "highest":
             return found.highest == own
@@ -176,26 +151,23 @@ def curves(
     groups: str = "group",
     *,
     is_common: bool = False,
-) -> Lines:
-    """Figure 4: the normalized λ' of each group over the layers."""
-    inside = [one.found for one in networks]
+) -> Plot:
+    """Draw figure 4: the normalized λ' of each group over the layers."""
+    inside = [network.found for network in networks]
     found = [one.common_curves if is_common else one.curves for one in inside]
     layers = range(len(next(iter(found[0].values()))))
-    series = [
-        Series(
-            title,
-            [float(at + 1) for at in layers],
-            [fmean(one[name][at] for one in found) for at in layers],
-        )
+    series = {
+        title: [fmean(curve[name][at] for curve in found) for at in layers]
         for name, title in names.items()
-    ]
+    }
     by = f"the greatest of all {groups}s" if is_common else "its greatest"
     caption = f"Each {groups}'s λ divided by {by}; means over the networks."
     title = f"{title}, one scale" if is_common else title
-    return Lines(title, series, x_title, "λ', normalized", caption=caption)
+    places = [float(at + 1) for at in layers]
+    return lines(title, series, places, x_title, "λ', normalized", caption=caption)
 
 
-class Samples(Document, frozen=True, kw_only=True):
+class Samples(Result, frozen=True, kw_only=True):
     """How often small samples had Λ below τ, and how often chance seldom gives as low a Λ besides;
     and their mean Λ.
     """
@@ -292,6 +264,7 @@ def color_shares(colors: Ints) -> dict[str, float]:
 # -- colored digits: the figures -------------------------------------------------------------------
 
 DRAWN = {name: name for name in ("red", "blue", "green")}  # like the first colors of our figures
+MNIST = Subject("mnist", "colour")
 QUICK = ((0, "red"), (3, "green"), (7, "blue"))
 COUNTS = (5, 100)  # images of each color in a small sample
 
@@ -308,42 +281,34 @@ def _digits(plan: Plan) -> set[int]:
 
 
 class ColoredMNIST(Examination[DigitNetwork]):
-    """Does a color that was tied to a digit excite the network more?"""
+    """Activation of networks for a color that was tied to a digit."""
 
     name = "insidebias-mnist"
     result = DigitNetwork
-    sensitive = "colour"
+    subjects = (MNIST,)
 
-    def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
-        every = [(digit, colour) for colour in COLORS for digit in range(10)]
-        tied = _digits(plan)
+    def variants_of(self, plan: Plan) -> Sequence[Variant]:
+        del plan
+        return [*map(Variant, COLORS), Variant(UNBIASED)]
+
+    def jobs(self, plan: Plan, subject: Subject, variant: Variant) -> list[Job]:
+        """Return the networks of a kind. A network's seed is its number among all."""
+        del subject
+        every = [(digit, color) for color in COLORS for digit in range(10)]
+        tied, kind = _digits(plan), variant.method
         biases: list[tuple[int | None, str]] = [*(every if plan.is_full else QUICK)]
-        count = max(FEWEST, plan.repeats) if plan.is_full else 1
-        biases += [(None, UNBIASED)] * count
-        size = {"images": 60_000, "epochs": 3} if plan.is_full else {"images": 4_000, "epochs": 2}
-        jobs: dict[str, list[Job]] = {}
-        for number, (digit, kind) in enumerate(biases):  # a network's seed is its number
-            if digit is not None and digit not in tied:
-                continue
-            name = f"{kind}-{number if digit is None else digit}"
-            job = Job(
-                id=f"insidebias-mnist-{plan.scale}-{name}",
-                work=f"{__name__}:look",
-                settings={
-                    "seed": plan.seed + number,
-                    "digit": digit,
-                    "colour": None if digit is None else kind,
-                    "tau": TAU,
-                    "counts": list(COUNTS),
-                    "draws": 20,
-                    "resamples": 500,
-                    **size,
-                },
-            )
-            jobs.setdefault(kind, []).append(job)
-        return {"mnist": jobs}
+        biases += [(None, UNBIASED)] * self.repeats(plan)
+        return [
+            _network_job(plan, kind, number, digit)
+            for number, (digit, color) in enumerate(biases)
+            if color == kind and (digit is None or digit in tied)
+        ]
 
-    def value(
+    def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
+        del subject
+        return _network_job(plan, variant.method, repeat, None)
+
+    def number(
         self, measure: str, own: str, network: DigitNetwork, unbiased: Sequence[float]
     ) -> float:
         what, _, count = measure.partition("_")
@@ -353,25 +318,25 @@ class ColoredMNIST(Examination[DigitNetwork]):
             return network.samples[count].below_tau
         if what == "biased":
             return network.samples[count].beyond_chance
-        return super().value(measure, own, network, unbiased)
+        return super().number(measure, own, network, unbiased)
 
-    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
-        """λ of each color in the networks of each kind, and over their layers."""
+    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Plot]:
+        """Draw λ of each color in the networks of each kind, and over their layers."""
         done = {
             kind: [one for one in networks if one is not None]
-            for kind, networks in self.networks(plan, outcome)["mnist"].items()
+            for kind, networks in self.networks(plan, outcome, MNIST).items()
         }
 
-        def bar(name: str, networks: Sequence[DigitNetwork]) -> Bar:
-            values = [one.activation[name] for one in networks]
-            return Bar(name, fmean(values) if values else None)
+        def mean(color: str, networks: Sequence[DigitNetwork]) -> float | None:
+            values = [network.activation[color] for network in networks]
+            return fmean(values) if values else None
 
-        groups = [
-            BarGroup(self.titles[kind], [bar(name, networks) for name in DRAWN])
+        groups = {
+            self.titles[kind]: {color: mean(color, networks) for color in DRAWN}
             for kind, networks in done.items()
-        ]
+        }
         return [
-            Bars(
+            grouped_bars(
                 "Figure 3: λ in the last convolutional layer",
                 groups,
                 "λ",
@@ -393,7 +358,7 @@ class ColoredMNIST(Examination[DigitNetwork]):
         ]
 
     def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
-        kinds = self.networks(plan, outcome)["mnist"]
+        kinds = self.networks(plan, outcome, MNIST)
         done = [(kind, one) for kind, some in kinds.items() for one in some if one is not None]
         sources = {one.source for _, one in done}
         tied = [one.share_in_training[kind] for kind, one in done if one.share_in_training]
@@ -407,6 +372,24 @@ class ColoredMNIST(Examination[DigitNetwork]):
             *self.remarks,
             *(f"Digits from {source}." for source in sorted(sources)),
         )
+
+
+def _network_job(plan: Plan, kind: str, number: int, digit: int | None) -> Job:
+    size = {"images": 60_000, "epochs": 3} if plan.is_full else {"images": 4_000, "epochs": 2}
+    return Job(
+        id=f"insidebias-mnist-{plan.scale}-{kind}-{number if digit is None else digit}",
+        work=f"{__name__}:look",
+        settings={
+            "seed": plan.seed + number,
+            "digit": digit,
+            "colour": None if digit is None else kind,
+            "tau": TAU,
+            "counts": list(COUNTS),
+            "draws": 20,
+            "resamples": 500,
+            **size,
+        },
+    )
 
 
 def _rarity(tied: Sequence[float]) -> str:

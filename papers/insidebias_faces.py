@@ -4,11 +4,9 @@ learn gender mostly from one ethnic group, or from all alike.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from hashlib import sha256
 from math import nan
 from pathlib import Path
 from statistics import fmean, pstdev
@@ -22,17 +20,17 @@ from torch import nn
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.image_sets import ImageSet, open_images
 from fairprobe.datasets.pictures import Bytes
-from fairprobe.documents import Count, Share
 from fairprobe.errors import DataError, SettingError
 from fairprobe.images.activation_ratio import compare
 from fairprobe.images.excitement import Excitement, excitement
 from fairprobe.models import one_thread
 from fairprobe.networks.vision import resnet, vgg
 from fairprobe.networks.vision_training import AT_ONCE, ON_IMAGES, train_on_images
+from fairprobe.report import Plot
+from fairprobe.results import Count, Share
 from papers import paper
-from papers.base import Plan, faces_in, require_paths
+from papers.base import Plan, Subject, Variant, faces_in, require_paths, with_options
 from papers.data.fetching import DIVEFACE, FAIRFACE
-from papers.document import Figure
 from papers.insidebias import (
     FEWEST,
     TAU,
@@ -46,6 +44,7 @@ from papers.insidebias import (
     small_samples,
 )
 from papers.jobs import Inputs, Job, Outcome, Plain
+from papers.tables import Measure
 
 GROUPS = {  # the paper's three, in FairFace's words and DiveFace's; the Middle East is in none
     "a": ("East Asian", "Southeast Asian"),
@@ -248,41 +247,49 @@ TRAININGS: dict[str, Plain] = {
 }
 QUICK: dict[str, Plain] = {"vgg": {"epochs": 4, "late": 1, "batch": 32}}
 SIDE = 32
-TITLES = {
-    "vgg": "VGG",
-    "resnet": "ResNet",
-    "race": "ethnic group",
-    **{f"biased_{name}": f"biased ({name.upper()})" for name in GROUPS},
-    UNBIASED: UNBIASED,
-}
 
 
 class FaceTables(Examination[FaceNetwork]):
-    """Does a network for gender that hardly saw an ethnic group know it less, and does Λ show
-    it?
-    """
+    """Accuracy and Λ of networks for gender that hardly saw an ethnic group."""
 
     name = "insidebias-faces"
-    titles: ClassVar[Mapping[str, str]] = TITLES
     result = FaceNetwork
-    sensitive = "race"
     of_biased: ClassVar[frozenset[str]] = frozenset({"shift", "highest", "separated"})
 
     def check(self, plan: Plan) -> None:
         require_paths(plan.options, "faces")
         faces_in(plan.options, FACES)
 
-    def jobs(self, plan: Plan) -> dict[str, dict[str, list[Job]]]:
-        seeds = range(self.repeats(plan))
-        kinds = KINDS if plan.is_full else (KINDS[0], UNBIASED)
-        trainings = TRAININGS if plan.is_full else QUICK
-        return {
-            network: {
-                kind: [_job(plan, network, kind, number, training) for number in seeds]
-                for kind in kinds
-            }
-            for network, training in trainings.items()
-        }
+    def subjects_of(self, plan: Plan) -> Sequence[Subject]:
+        return [Subject(network, "race") for network in (TRAININGS if plan.is_full else QUICK)]
+
+    def variants_of(self, plan: Plan) -> Sequence[Variant]:
+        return list(map(Variant, KINDS if plan.is_full else (KINDS[0], UNBIASED)))
+
+    def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
+        network, kind = subject.dataset, variant.method
+        given = plan.options
+        extra: Plain = {"faces": given["faces"]} if "faces" in given else {}
+        name = f"insidebias-faces-{plan.scale}-{network}-{kind}-{repeat}"
+        return Job(
+            id=with_options(name, given),
+            work=f"{__name__}:look",
+            settings={
+                "network": network,
+                "own": None if kind == UNBIASED else kind.removeprefix("biased_"),
+                "seed": plan.seed + repeat,
+                # 90 % of 1,776 is what our part of FairFace has of a group
+                "images": _whole(given, "images", 1_776 if plan.is_full else 600),
+                "tau": TAU,
+                "count": 5,
+                "draws": 20,
+                "resamples": 200,
+                "side": _side(plan),
+                **extra,
+                **(TRAININGS if plan.is_full else QUICK)[network],
+            },
+            weight=3.0 if network == "resnet" else 1.0,
+        )
 
     def values(self, measure: str, kind: str, networks: Networks[FaceNetwork]) -> tuple[float, ...]:
         if measure != "shift":
@@ -293,7 +300,7 @@ class FaceTables(Examination[FaceNetwork]):
             if one is not None and beside is not None
         )
 
-    def value(
+    def number(
         self, measure: str, own: str, network: FaceNetwork, unbiased: Sequence[float]
     ) -> float:
         right = network.right
@@ -309,46 +316,47 @@ class FaceTables(Examination[FaceNetwork]):
             return nan if network.sure is None else network.sure.ratio
         if measure.startswith("score_"):
             return network.score[measure.removeprefix("score_")]
-        return super().value(measure, own, network, unbiased)
+        return super().number(measure, own, network, unbiased)
 
-    def printed(self, measure: str, row: str, kind: str) -> float | None:
-        """The paper's number; its shift follows from its accuracies."""
+    def printed(
+        self, plan: Plan, subject: Subject, variant: Variant, measure: Measure
+    ) -> float | None:
+        """Return the paper's number; its shift follows from its accuracies."""
+        del plan
 
-        def figure(measure: str, kind: str) -> float | None:
-            table = f"insidebias-table{1 if measure.startswith('accuracy') else 2}"
-            known = {one.measure for one in paper.figures(table)}
-            return paper.figure(table, row, "race", kind, measure) if measure in known else None
+        def figure(key: str, kind: str) -> float | None:
+            table = f"insidebias-table{1 if key.startswith('accuracy') else 2}"
+            return paper.figure(table, *subject.names, kind, key)
 
-        if measure != "shift":
-            return figure(measure, kind)
+        if measure.key != "shift":
+            return figure(measure.key, variant.method)
         biased, unbiased = (
-            {name: figure(f"accuracy_{name}", one) or 0.0 for name in GROUPS}
-            for one in (kind, UNBIASED)
+            {name: figure(f"accuracy_{name}", kind) or 0.0 for name in GROUPS}
+            for kind in (variant.method, UNBIASED)
         )
-        return shift(kind.removeprefix("biased_"), biased, unbiased)
+        return shift(variant.method.removeprefix("biased_"), biased, unbiased)
 
-    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
+    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Plot]:
         names = {name: f"group {name.upper()}" for name in GROUPS}
         return [
             curves(
-                f"Figure 4: {TITLES[network]}, {TITLES[kind]}", found, names, is_common=is_common
+                f"Figure 4: {self.titles[subject.dataset]}, {self.titles[kind]}",
+                found,
+                names,
+                is_common=is_common,
             )
-            for network, kinds in self.networks(plan, outcome).items()
-            for kind, own in kinds.items()
-            if (found := [one for one in own if one is not None])
+            for subject in self.subjects_of(plan)
+            for kind, own in self.networks(plan, outcome, subject).items()
+            if (found := [network for network in own if network is not None])
             for is_common in (False, True)
         ]
 
     def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
-        networks = self.networks(plan, outcome)
-        verdicts = [verdict(network, kinds) for network, kinds in networks.items()]
-        done = [
-            one
-            for kinds in networks.values()
-            for own in kinds.values()
-            for one in own
-            if one is not None
-        ]
+        verdicts, done = [], []
+        for subject in self.subjects_of(plan):
+            networks = self.networks(plan, outcome, subject)
+            verdicts.append(verdict(self.titles[subject.dataset], networks))
+            done += [one for own in networks.values() for one in own if one is not None]
         shares = [
             {name: count / sum(one.learnt.values()) for name, count in one.learnt.items()}
             for one in done
@@ -368,32 +376,6 @@ def _side(plan: Plan) -> int:
     return _whole(plan.options, "side", SIDE)
 
 
-def _job(plan: Plan, network: str, kind: str, number: int, training: Plain) -> Job:
-    given = plan.options
-    chosen = json.dumps(dict(given), sort_keys=True)
-    own = f"-{sha256(chosen.encode()).hexdigest()[:8]}" if given else ""
-    extra: Plain = {"faces": given["faces"]} if "faces" in given else {}
-    return Job(
-        id=f"insidebias-faces-{plan.scale}-{network}-{kind}-{number}{own}",
-        work=f"{__name__}:look",
-        settings={
-            "network": network,
-            "own": None if kind == UNBIASED else kind.removeprefix("biased_"),
-            "seed": plan.seed + number,
-            # 90 % of 1,776 is what our part of FairFace has of a group
-            "images": _whole(given, "images", 1_776 if plan.is_full else 600),
-            "tau": TAU,
-            "count": 5,
-            "draws": 20,
-            "resamples": 200,
-            "side": _side(plan),
-            **extra,
-            **training,
-        },
-        weight=3.0 if network == "resnet" else 1.0,
-    )
-
-
 def shift(own: str, biased: Mapping[str, float], unbiased: Mapping[str, float]) -> float:
     """The own group's gain in accuracy over the unbiased network, minus the mean change of the
     others.
@@ -402,9 +384,9 @@ def shift(own: str, biased: Mapping[str, float], unbiased: Mapping[str, float]) 
     return change[own] - fmean(change[name] for name in GROUPS if name != own)
 
 
-def verdict(network: str, networks: Networks[FaceNetwork]) -> str:
-    """Whether Λ is lower in biased networks than in unbiased ones, in a sentence; empty where one
-    of both is missing.
+def verdict(title: str, networks: Networks[FaceNetwork]) -> str:
+    """Say whether Λ is lower in biased networks than in unbiased ones; empty where one of both is
+    missing.
     """
     ratios: dict[bool, list[float]] = {True: [], False: []}
     for kind, own in networks.items():
@@ -414,14 +396,11 @@ def verdict(network: str, networks: Networks[FaceNetwork]) -> str:
         return ""
     ranges = f"Λ of biased networks is {_range(biased)}, of unbiased ones {_range(unbiased)}"
     if min(len(biased), len(unbiased)) < FEWEST:
-        return (
-            f"{TITLES[network]}: {ranges}. So few networks cannot show whether Λ is lower in biased"
-            " ones."
-        )
+        return f"{title}: {ranges}. So few networks cannot show whether Λ is lower in biased ones."
     p_value = float(mannwhitneyu(biased, unbiased, alternative="less").pvalue)
     lower = "Λ is lower in biased networks"
     result = lower if p_value <= CERTAIN else "that biased ones have a lower Λ is not shown"
-    return f"{TITLES[network]}: {ranges}; {result} (Mann–Whitney, p = {p_value:.2g})."
+    return f"{title}: {ranges}; {result} (Mann–Whitney, p = {p_value:.2g})."
 
 
 def _range(values: Sequence[float]) -> str:

@@ -23,10 +23,9 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from fairprobe.documents import Document
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.results import Count, Result, Seconds, Settings
 from fairprobe.versions import commit, versions
-from papers.document import JobDescription, JobRecord, Machine
 
 _ID = re.compile(r"[A-Za-z0-9]+([._-]+[A-Za-z0-9]+)*")
 _WORK = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -34,8 +33,39 @@ _LONGEST_ID = 200  # a file name may have 255 characters, and a temporary one is
 
 Plain: TypeAlias = dict[str, Any]  # JSON's own types
 Inputs: TypeAlias = Mapping[str, Plain]  # the results of the jobs that a job needs
+AnyResult = TypeVar("AnyResult", bound=Result)
+
+
+class JobDescription(Result, frozen=True, kw_only=True):
+    """What identifies a job: the function it calls, its settings, and the jobs it needs."""
+
+    id: str
+    work: str
+    settings: Settings
+    inputs: list[str]
+
+
+class Machine(Result, frozen=True, kw_only=True):
+    """What a measured time depends on. Records are published, so there is no host name."""
+
+    cpu: str
+    cores: Count | None
+    platform: str
+
+
+class JobRecord(Result, frozen=True, kw_only=True):
+    """What a finished job leaves behind. `result` is the plain data its function returned."""
+
+    job: JobDescription
+    result: Settings
+    seconds: Seconds
+    finished: str
+    machine: Machine
+    versions: dict[str, str]
+    inputs_fingerprint: str = ""
+
+
 Report: TypeAlias = JobRecord | str  # the record of a finished job, or the text of its error
-Result = TypeVar("Result", bound=Document)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +76,7 @@ class Job:
     """Readable, and the name of the job's file: "generate-adult-gender-adf-3"."""
     work: str
     """"package.module:function", called in the worker as `function(settings, inputs)`. It returns a
-    `Document`, or a dictionary of JSON's own types.
+    `Result`, or a dictionary of JSON's own types.
     """
     settings: Plain
     inputs: tuple[str, ...] = ()
@@ -89,11 +119,11 @@ class Outcome:
     failures: dict[str, str]
     records: dict[str, JobRecord]
 
-    def read(self, jobs: Iterable[Job], kind: type[Result]) -> list[Result]:
+    def read(self, jobs: Iterable[Job], kind: type[AnyResult]) -> list[AnyResult]:
         """The results of those of the jobs that finished, as documents of this kind."""
         return [self.read_one(job.id, kind) for job in jobs if job.id in self.results]
 
-    def read_one(self, name: str, kind: type[Result]) -> Result:
+    def read_one(self, name: str, kind: type[AnyResult]) -> AnyResult:
         """The result of a finished job."""
         return read_result(self.results[name], kind, name)
 
@@ -104,7 +134,7 @@ class Outcome:
         return f"failed: {len(reasons)} of {len(names)} {unit}, {reasons[0]}" if reasons else ""
 
 
-def read_result(result: Plain, kind: type[Result], name: str) -> Result:
+def read_result(result: Plain, kind: type[AnyResult], name: str) -> AnyResult:
     """Validate the result of a job as a document of this kind."""
     try:
         return msgspec.convert(result, kind)
@@ -163,12 +193,12 @@ def perform(job: Job, *results: Plain) -> Report:
 
 def _plain(result: Any, work: str) -> Plain:
     """The result as it will be read from a file, so that it is the same now and then."""
-    if not isinstance(result, dict | Document):
+    if not isinstance(result, dict | Result):
         raise TypeError(
-            f"{work} returned a {type(result).__name__}; expected a dictionary or a document."
+            f"{work} returned a {type(result).__name__}; expected a dictionary or a result."
         )
     try:
-        body = msgspec.to_builtins(result) if isinstance(result, Document) else result
+        body = msgspec.to_builtins(result) if isinstance(result, Result) else result
         plain: Plain = json.loads(json.dumps(body, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
         raise TypeError(f"The result of {work} cannot be written as JSON: {error}.") from error

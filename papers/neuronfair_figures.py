@@ -2,137 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import combinations
-from math import isfinite, nan
 from pathlib import Path
 from statistics import fmean
 from typing import ClassVar
 
+from fairprobe.report import Plot
 from fairprobe.statistics.repeats import Repeats
 from papers import paper
-from papers.base import (
-    Experiment,
-    Plan,
-    Subject,
-    Variant,
-    cell_of,
-    collect,
-    grid,
-    measure,
-)
+from papers.base import Plan, Subject, Variant, remark
 from papers.data import load
-from papers.document import Bar, BarGroup, Bars, Figure, Lines, Measure, Series
 from papers.jobs import Job, Outcome
 from papers.neuronfair import (
     ADF,
     EIDIG,
     NEURONFAIR,
     RANDOM,
-    SAME_NETWORK,
-    SAME_SEEDS,
     WORK,
     Searches,
     network_job,
     search_job,
-    training,
 )
 from papers.neuronfair_work import Diversity, NeuronCoverage, own_network
-from papers.tables import TITLES, Cell
+from papers.page import grouped_bars, lines
+from papers.tables import TITLES, Cell, Measure
 
 RADII = (0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2)
 SMALL = 0.02  # the paper's average is below this radius
-RIVALS = ("aequitas", "adf")
 MOSTLY_IS = 0.5  # of the instances
 
 
-class Figure5(Experiment):
-    """Does NeuronFair find more different people?"""
+class Figure5(Searches[Diversity]):
+    """Generation diversity against other methods."""
 
     name = "neuronfair-figure5"
-    subjects: ClassVar[tuple[Subject, ...]] = (
+    subjects = (
         Subject("adult", "gender"),
         Subject("adult", "race"),
         Subject("german", "gender"),
         Subject("german", "age"),
     )
+    variants = (Variant("aequitas"), Variant("adf"))
+    result = Diversity
+    reference = None
+    options: ClassVar[Mapping[str, str]] = {}
 
-    def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
-        jobs = [job for subject in self.subjects for job in self._jobs(plan, subject)]
-        return [training(plan, self.subjects), jobs]
-
-    def _jobs(self, plan: Plan, subject: Subject) -> list[Job]:
-        """The repeats of a subject."""
-        return [
-            network_job(
-                plan,
-                subject,
-                repeat,
-                name=f"diversity-{plan.scale}-{subject}-{repeat}",
-                work=f"{WORK}:diversity",
-                seeds=1000 if plan.is_full else 200,
-                starts=10,
-                idis=100,
-                radii=list(RADII),
-                rivals=list(RIVALS),
-            )
-            for repeat in range(plan.repeats)
-        ]
-
-    def _curves(self, plan: Plan, outcome: Outcome, subject: Subject, rival: str) -> list[_Curve]:
-        found = outcome.read(self._jobs(plan, subject), Diversity)
-        return [one.diversity[rival] for one in found]
-
-    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
-        return [
-            self._cell(plan, outcome, subject, rival)
-            for rival in RIVALS
-            for subject in self.subjects
-        ]
-
-    def _cell(self, plan: Plan, outcome: Outcome, subject: Subject, rival: str) -> Cell:
-        (measure,) = self.measures
-        jobs = self._jobs(plan, subject)
-        means = [_below(curve) for curve in self._curves(plan, outcome, subject, rival)]
-        reasons = [outcome.failures[job.id] for job in jobs if job.id in outcome.failures]
-        undefined = "" if any(means) else "not defined at small radii"
-        return replace(
-            cell_of(
-                subject,
-                Variant(rival),
-                measure,
-                paper.figure("figure5", "", "", rival, measure.key),
-            ),
-            values=tuple(mean for mean in means if mean is not None),
-            failed=f"failed: {reasons[0]}" if reasons else undefined,
+    def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
+        """Return the job of a repeat, which compares with all rivals."""
+        del variant
+        return network_job(
+            plan,
+            subject,
+            repeat,
+            name=f"diversity-{plan.scale}-{subject}-{repeat}",
+            work=f"{WORK}:diversity",
+            seeds=1000 if plan.is_full else 200,
+            starts=10,
+            idis=100,
+            radii=list(RADII),
+            rivals=[rival.method for rival in self.variants],
         )
 
-    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
-        def line(subject: Subject, rival: str) -> Series:
-            curves = self._curves(plan, outcome, subject, rival)
-            means = [_mean([curve[at] for curve in curves]) for at in range(len(RADII))]
-            return Series(f"{subject.dataset}, {subject.sensitive}", RADII, means)
+    def value(self, result: Diversity, cell: Cell) -> float | None:
+        """Average the curve at small radii, where it is defined."""
+        curve = zip(RADII, result.diversity[cell.method], strict=True)
+        return _mean([value for radius, value in curve if radius < SMALL])
+
+    def printed(
+        self, plan: Plan, subject: Subject, variant: Variant, measure: Measure
+    ) -> float | None:
+        del plan, subject
+        return paper.figure("figure5", "", "", variant.method, measure.key)
+
+    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Plot]:
+        def line(subject: Subject, rival: Variant) -> list[float | None]:
+            results = outcome.read(self.jobs(plan, subject, rival), Diversity)
+            curves = [result.diversity[rival.method] for result in results]
+            return [_mean([curve[at] for curve in curves]) for at in range(len(RADII))]
 
         return [
-            Lines(
-                f"Against {TITLES[rival]}",
-                [line(subject, rival) for subject in self.subjects],
+            lines(
+                f"Against {TITLES[rival.method]}",
+                {", ".join(subject.names): line(subject, rival) for subject in self.subjects},
+                RADII,
                 "radius (cosine distance)",
                 "GD",
                 reference=1.0,
             )
-            for rival in RIVALS
+            for rival in self.variants
         ]
-
-
-_Curve = list[float | None]
-
-
-def _below(curve: _Curve) -> float | None:
-    """The mean at small radii, where it is defined."""
-    return _mean([value for radius, value in zip(RADII, curve, strict=True) if radius < SMALL])
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -140,30 +101,23 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 Neurons = set[tuple[str, int]]
-
 WHO = {"idis": "IDI", "non_idis": "non-IDI"}
-SHARES = {  # measures by what they count, and whom
-    (what, who): Measure(f"{what}_{who}", title.format(name), "share")
-    for what, title in (
-        ("union_most", "Most biased layer: biased neurons that some {} activates"),
-        ("union", "All layers: biased neurons that some {} activates"),
-        ("mostly", "All layers: biased neurons that more than half of the {}s activate"),
-        ("each", "All layers: biased neurons that one {} activates, on average"),
-    )
-    for who, name in WHO.items()
+GROUPS = {  # of bars, in the few words that fit above them
+    "union_most": "most biased layer: some {}",
+    "union": "all layers: some {}",
+    "mostly": "all layers: most {}s",
+    "each": "all layers: one {}, on average",
 }
-WITH_NEURONFAIR = measure("WITH_NEURONFAIR")
-WITH_MISSES = measure("WITH_MISSES")
 
 
-class Figure6(Searches):
-    """Which biased neurons do the IDIs of a method activate, and do others activate the same?"""
+class Figure6(Searches[NeuronCoverage]):
+    """Biased neurons that the IDIs of a method activate, and whether others activate the same."""
 
     name = "neuronfair-figure6"
     subjects = (Subject("adult", "gender"),)
     variants = (ADF, EIDIG, NEURONFAIR, RANDOM)
     result = NeuronCoverage
-    measures = (*SHARES.values(), WITH_NEURONFAIR, WITH_MISSES)
+    reference = None
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         if "network" not in plan.options:
@@ -198,63 +152,70 @@ class Figure6(Searches):
             inputs=(),
         )
 
-    def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
-        return [
-            replace(
-                collect(plan, outcome, cell, jobs, NeuronCoverage, lambda _: nan),
-                values=tuple(
-                    nan if value is None else value
-                    for value in self._values(plan, outcome, subject, variant, measure)
-                ),
-            )
-            for measure in self.measures
-            for subject in self.subjects
-            for variant in self.variants
-            if measure is not WITH_NEURONFAIR or variant != NEURONFAIR
-            for cell in (cell_of(subject, variant, measure, _printed(variant, measure)),)
-            for jobs in (grid(plan, [subject], [variant], self.job),)
-        ]
+    def has(self, variant: Variant, measure: Measure) -> bool:
+        return measure.key != "with_neuronfair" or variant != NEURONFAIR
 
-    def _values(
+    def cell(
         self, plan: Plan, outcome: Outcome, subject: Subject, variant: Variant, measure: Measure
-    ) -> list[float | None]:
-        """The measure in each repeat that was done."""
-        found = self._found(plan, outcome, subject, variant)
-        if measure is WITH_NEURONFAIR:
-            theirs = self._found(plan, outcome, subject, NEURONFAIR)
-            return [
-                _overlap(_mostly(one, "idis"), _mostly(theirs[repeat], "idis"))
-                for repeat, one in found.items()
-                if repeat in theirs
-            ]
-        if measure is WITH_MISSES:
-            return [_overlap(*(_mostly(one, who) for who in WHO)) for one in found.values()]
-        named = next(key for key, each in SHARES.items() if each is measure)
-        return [_share(one, *named) for one in found.values()]
+    ) -> Cell:
+        cell = super().cell(plan, outcome, subject, variant, measure)
+        if measure.key != "with_neuronfair":
+            return cell
+        ours, theirs = (
+            self._found(plan, outcome, subject, method) for method in (variant, NEURONFAIR)
+        )
+        overlaps = [
+            _overlap(_mostly(ours[repeat], "idis"), _mostly(theirs[repeat], "idis"))
+            for repeat in sorted(ours.keys() & theirs.keys())
+        ]
+        return replace(cell, values=tuple(value for value in overlaps if value is not None))
+
+    def value(self, result: NeuronCoverage, cell: Cell) -> float | None:
+        if cell.measure == "with_neuronfair":
+            return 0.0
+        if cell.measure == "with_misses":
+            return _overlap(*(_mostly(result, who) for who in WHO))
+        who = "non_idis" if cell.measure.endswith("non_idis") else "idis"
+        what = cell.measure.removesuffix(f"_{who}")
+        rates = result.rates(who, everywhere=what != "union_most")
+        if not rates:
+            return None
+        if what == "each":
+            return fmean(rates.values())
+        least = MOSTLY_IS if what == "mostly" else 0.0
+        return fmean(rate > least for rate in rates.values())
+
+    def printed(
+        self, plan: Plan, subject: Subject, variant: Variant, measure: Measure
+    ) -> float | None:
+        """Return the paper's share of activated neurons."""
+        del plan, subject
+        who = {"union_most_idis": variant.method, "union_most_non_idis": "non_idis"}
+        total = paper.figure("figure6", "", "", "", "biased_neurons")
+        activated = paper.figure(
+            "figure6", "", "", who.get(measure.key, ""), "biased_neurons_activated"
+        )
+        return None if activated is None or not total else activated / total
 
     def _found(
         self, plan: Plan, outcome: Outcome, subject: Subject, variant: Variant
     ) -> dict[int, NeuronCoverage]:
-        """By repeat."""
-        jobs = grid(plan, [subject], [variant], self.job)
+        """Return the results by repeat."""
         return {
             repeat: outcome.read_one(job.id, NeuronCoverage)
-            for repeat, job in enumerate(jobs)
+            for repeat, job in enumerate(self.jobs(plan, subject, variant))
             if job.id in outcome.results
         }
 
     def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
         (subject,) = self.subjects
         one = next(iter(self._found(plan, outcome, subject, NEURONFAIR).values()), None)
-        network = SAME_NETWORK
+        network = remark("@SAME_NETWORK")
         if "network" in plan.options:
-            right = (
-                ""
-                if one is None or one.accuracy is None
-                else f", {100 * one.accuracy:.1f} % accurate"
-            )
+            accuracy = None if one is None else one.accuracy
+            right = "" if accuracy is None else f", {100 * accuracy:.1f} % accurate"
             network = f"The network is {Path(plan.options['network']).name}{right} on all of Adult."
-        about = (*self.remarks, network, SAME_SEEDS)
+        about = (*self.remarks, network, remark("@SAME_SEEDS"))
         if one is None:
             return about
         counts = "; ".join(
@@ -264,44 +225,39 @@ class Figure6(Searches):
         where = f"Biased neurons by layer: {counts}. The most biased layer is {one.most_biased}."
         return (where, *about)
 
-    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
+    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Plot]:
         cells = self.cells(plan, outcome)
-        shares = [
-            BarGroup(
-                _short(what, WHO[who]),
-                [
-                    Bar(TITLES[cell.method], _mean([one for one in cell.values if isfinite(one)]))
-                    for cell in cells
-                    if cell.measure == measure.key
-                ],
-            )
-            for (what, who), measure in SHARES.items()
-        ]
+        shares = {
+            text.format(WHO[who]): {
+                TITLES[cell.method]: cell.repeats.mean
+                for cell in cells
+                if cell.measure == f"{what}_{who}"
+            }
+            for what, text in GROUPS.items()
+            for who in WHO
+        }
         (subject,) = self.subjects
         compared = [variant for variant in self.variants if variant != RANDOM]
         found = [self._found(plan, outcome, subject, variant) for variant in compared]
         together = [  # the results of a repeat
             [one[repeat] for one in found] for repeat in sorted(set.intersection(*map(set, found)))
         ]
-        overlap = [
-            BarGroup(
-                _named([TITLES[compared[at].method] for at in part], len(compared)),
-                [
-                    Bar(f"{name}s", _mean([_region(some, who, part) for some in together]))
-                    for who, name in WHO.items()
-                ],
-            )
+        overlap = {
+            _named([TITLES[compared[at].method] for at in part], len(compared)): {
+                f"{name}s": _mean([_region(some, who, part) for some in together])
+                for who, name in WHO.items()
+            }
             for size in range(len(compared), -1, -1)
             for part in combinations(range(len(compared)), size)
-        ]
+        }
         return [
-            Bars(
+            grouped_bars(
                 "Share of the biased neurons that are activated by",
                 shares,
                 "share of biased neurons",
-                value_kind="share",
+                kind="share",
             ),
-            Bars(
+            grouped_bars(
                 "Overlap: how many biased neurons most instances of these methods activate",
                 overlap,
                 "biased neurons of all layers",
@@ -311,59 +267,27 @@ class Figure6(Searches):
         ]
 
 
-def _short(what: str, who: str) -> str:
-    """What a group of bars shows, in the few words that fit above it."""
-    return {
-        "union_most": f"most biased layer: some {who}",
-        "union": f"all layers: some {who}",
-        "mostly": f"all layers: most {who}s",
-        "each": f"all layers: one {who}, on average",
-    }[what]
-
-
-def _printed(variant: Variant, measure: Measure) -> float | None:
-    """The paper's share of activated neurons."""
-    who = {
-        SHARES["union_most", "idis"].key: variant.method,
-        SHARES["union_most", "non_idis"].key: "non_idis",
-    }.get(measure.key)
-    total = paper.figure("figure6", "", "", "", "biased_neurons")
-    if who is None or not total:
-        return None
-    activated = paper.figure("figure6", "", "", who, "biased_neurons_activated")
-    return None if activated is None else activated / total
-
-
-def _share(one: NeuronCoverage, what: str, who: str) -> float | None:
-    rates = one.rates(who, everywhere=what != "union_most")
-    if not rates:
-        return None
-    if what == "each":
-        return fmean(rates.values())
-    least = MOSTLY_IS if what == "mostly" else 0.0
-    return fmean(rate > least for rate in rates.values())
-
-
-def _mostly(one: NeuronCoverage, who: str) -> Neurons | None:
-    """The neurons that more than half of the instances activate; None without instances."""
-    rates = one.rates(who)
+def _mostly(result: NeuronCoverage, who: str) -> Neurons | None:
+    """Return the neurons that more than half of the instances activate; None without instances."""
+    rates = result.rates(who)
     return None if rates is None else {at for at, rate in rates.items() if rate > MOSTLY_IS}
 
 
-def _overlap(one: Neurons | None, other: Neurons | None) -> float | None:
-    """Jaccard's index; None where neither has a neuron."""
-    either = (one or set()) | (other or set())
-    return None if one is None or other is None or not either else len(one & other) / len(either)
+def _overlap(ours: Neurons | None, theirs: Neurons | None) -> float | None:
+    """Compute Jaccard's index; None where neither has a neuron."""
+    if ours is None or theirs is None or not ours | theirs:
+        return None
+    return len(ours & theirs) / len(ours | theirs)
 
 
 def _region(found: Sequence[NeuronCoverage], who: str, part: Sequence[int]) -> float | None:
-    """How many biased neurons are activated by most instances of these methods and of no other."""
-    rates = [one.rates(who) for one in found]
-    if any(one is None for one in rates):
+    """Count the biased neurons that most instances of these methods, and of no other, activate."""
+    rates = [result.rates(who) for result in found]
+    if any(own is None for own in rates):
         return None
     wanted = [place in part for place in range(len(rates))]
-    active = [{at: rate > MOSTLY_IS for at, rate in (one or {}).items()} for one in rates]
-    return float(sum([one[at] for one in active] == wanted for at in active[0]))
+    active = [{at: rate > MOSTLY_IS for at, rate in (own or {}).items()} for own in rates]
+    return float(sum([own[at] for own in active] == wanted for at in active[0]))
 
 
 def _named(names: Sequence[str], of: int) -> str:

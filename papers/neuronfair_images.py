@@ -8,9 +8,7 @@ LFW against ImageNet, with VGG16 and ResNet50. Whoever has those data names them
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from math import nan
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,18 +19,17 @@ from fairprobe.arrays import Ints
 from fairprobe.audits.image_settings import ImageAuditSettings, search_settings
 from fairprobe.audits.images import ImageAudit, audit_images
 from fairprobe.datasets.image_sets import open_images
-from fairprobe.documents import Document
 from fairprobe.documents.images import Found, OtherChanged
 from fairprobe.errors import DataError, SettingError
 from fairprobe.images.measure import people
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
+from fairprobe.results import Result
 from papers import paper
-from papers.base import Experiment, Plan, faces_in, remark, require_paths
-from papers.base import measures as shared_measures
+from papers.base import Grid, Plan, Subject, Variant, faces_in, remark, require_paths, with_options
 from papers.data.fetching import FACES_AND_OTHERS
 from papers.jobs import Inputs, Job, Outcome, Plain
-from papers.tables import Cell
+from papers.tables import Cell, Measure
 
 OURS = "faces"
 SENSITIVE = ("gender", "race")
@@ -42,8 +39,6 @@ SIGNS, SHUFFLED = "random_signs", "shuffled_labels"
 BEFORE, CONTROL = "before", "without_idis"
 NOT_OURS = "not run here"
 TRUNKS = {"vgg16": "VGG16", "resnet50": "ResNet50"}  # as the paper spells them
-THEIRS = remark("@THEIRS")
-DIFFERENCE = remark("@DIFFERENCE")
 
 Places = Mapping[str, Sequence[tuple[str, str]]]  # of a measure: methods with their variants
 Numbers = dict[str, float | None]
@@ -52,7 +47,7 @@ Numbers = dict[str, float | None]
 # -- the work --------------------------------------------------------------------------------------
 
 
-class DetectorResult(Document, frozen=True, kw_only=True):
+class DetectorResult(Result, frozen=True, kw_only=True):
     """All numbers of both tables for one attribute and one seed, by measure, method and variant."""
 
     source: str
@@ -226,11 +221,12 @@ def _state(state: State) -> Numbers:
 # -- the tables ------------------------------------------------------------------------------------
 
 
-class Images(Experiment):
-    """What both tables share."""
+class Images(Grid[DetectorResult]):
+    """Cells of both tables: a measure of a method, or of its control."""
 
     quick_once = True
     rows = "variant"
+    result = DetectorResult
     places: ClassVar[Places]
 
     def titles_of(self, plan: Plan) -> Mapping[str, str]:
@@ -239,78 +235,65 @@ class Images(Experiment):
         ours = ", ".join(filter(None, (pictures, TRUNKS.get(trunk, trunk))))
         return {**self.titles, OURS: ours}
 
+    def subjects_of(self, plan: Plan) -> list[Subject]:
+        return [Subject(OURS, name) for name in (SENSITIVE if plan.is_full else SENSITIVE[:1])]
+
+    def variants_of(self, plan: Plan) -> Sequence[Variant]:
+        del plan
+        places = dict.fromkeys(place for places in self.places.values() for place in places)
+        return [Variant(*place) for place in places]
+
+    def has(self, variant: Variant, measure: Measure) -> bool:
+        return (variant.method, variant.variant) in self.places[measure.key]
+
+    def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
+        """Return the job of a repeat, which has all methods and both tables."""
+        del variant
+        faces = int(plan.options.get("searched", 250 if plan.is_full else 60)) or None
+        size = {"limit": None if plan.is_full else 1_000, "faces": faces}
+        extra: Plain = {"options": dict(plan.options)} if plan.options else {}
+        return Job(
+            id=with_options(f"images-{plan.scale}-{subject.sensitive}-{repeat}", plan.options),
+            work=f"{__name__}:look",
+            settings={
+                "sensitive": subject.sensitive,
+                "seed": plan.seed + repeat,
+                **size,
+                **extra,
+            },
+        )
+
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
-        return [[job for jobs in _jobs(plan).values() for job in jobs]]
+        _check(plan.options)
+        return super().stages(plan)
 
     def check(self, plan: Plan) -> None:
         require_paths(plan.options, "faces", "others", "labels", "weights")
         faces_in(plan.options, FACES_AND_OTHERS)
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
-        ours = [
-            Cell(
-                OURS,
-                sensitive,
-                method,
-                variant,
-                one.key,
-                values=tuple(
-                    nan if value is None else float(value)
-                    for result in outcome.read(jobs, DetectorResult)
-                    for value in [result.numbers.get(one.key, {}).get(method, {}).get(variant)]
-                ),
-                failed=outcome.failure(jobs),
-            )
-            for one in self.measures
-            for sensitive, jobs in _jobs(plan).items()
-            for method, variant in self.places[one.key]
-        ]
+        ours = super().cells(plan, outcome)
         theirs = [
-            Cell(
-                one.dataset,
-                one.sensitive,
-                one.method,
-                "",
-                one.measure,
-                paper=one.value,
-                failed=NOT_OURS,
-            )
+            Cell(*names, "", one.measure, paper=one.value, failed=NOT_OURS)
             for one in paper.figures(self.name.removeprefix("neuronfair-"))
+            for names in [(one.dataset, one.sensitive, one.method)]
         ]
-        return ours + theirs
+        return [*ours, *theirs]
+
+    def value(self, result: DetectorResult, cell: Cell) -> float:
+        value = result.numbers.get(cell.measure, {}).get(cell.method, {}).get(cell.variant)
+        return nan if value is None else value
 
     def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
         messages: dict[str, None] = {}
-        for_whom: dict[str, dict[str, None]] = {}  # the attributes, by what was used for them
-        for sensitive, jobs in _jobs(plan).items():
-            for one in outcome.read(jobs, DetectorResult):
-                messages |= dict.fromkeys(one.messages)
-                for_whom.setdefault(one.used, {})[sensitive] = None
-        used = [f"Here ({', '.join(who)}): {what}" for what, who in for_whom.items() if what]
-        difference = () if "faces" in plan.options else (DIFFERENCE,)
-        return (*used, THEIRS, *difference, *self.remarks, *messages)
-
-
-def _jobs(plan: Plan) -> dict[str, list[Job]]:
-    """The repeats for each attribute."""
-    _check(plan.options)
-    chosen = json.dumps(dict(plan.options), sort_keys=True)
-    own = f"-{sha256(chosen.encode()).hexdigest()[:8]}" if plan.options else ""
-    extra: dict[str, Any] = {"options": dict(plan.options)} if plan.options else {}
-    attributes, repeats = (SENSITIVE, plan.repeats) if plan.is_full else (SENSITIVE[:1], 1)
-    faces = int(plan.options.get("searched", 250 if plan.is_full else 60)) or None
-    size = {"limit": None if plan.is_full else 1_000, "faces": faces}
-    return {
-        sensitive: [
-            Job(
-                id=f"images-{plan.scale}-{sensitive}-{number}{own}",
-                work=f"{__name__}:look",
-                settings={"sensitive": sensitive, "seed": plan.seed + number, **size, **extra},
-            )
-            for number in range(repeats)
-        ]
-        for sensitive in attributes
-    }
+        attributes: dict[str, dict[str, None]] = {}  # by what was used for them
+        for subject in self.subjects_of(plan):
+            for result in outcome.read(self.jobs(plan, subject, Variant(RANDOM)), DetectorResult):
+                messages |= dict.fromkeys(result.messages)
+                attributes.setdefault(result.used, {})[subject.sensitive] = None
+        used = [f"Here ({', '.join(own)}): {what}" for what, own in attributes.items() if what]
+        difference = () if "faces" in plan.options else (remark("@DIFFERENCE"),)
+        return (*used, remark("@THEIRS"), *difference, *self.remarks, *messages)
 
 
 def _check(options: Mapping[str, str]) -> None:
@@ -329,7 +312,7 @@ def _check(options: Mapping[str, str]) -> None:
 
 
 class Table10(Images):
-    """Which method makes more image IDIs?"""
+    """Image IDIs of each method."""
 
     name = "neuronfair-table10"
     places: ClassVar[Places] = {
@@ -349,13 +332,14 @@ class Table10(Images):
 
 
 class Table11(Images):
-    """Which method's IDIs make a detector fairer, and is it they that do?"""
+    """Fairness of detectors that are retrained with the IDIs of each method."""
 
     name = "neuronfair-table11"
-    of_all = shared_measures("IMAGES_OF_ALL")
-    of_repaired = shared_measures("IMAGES_OF_REPAIRED")
-    measures = (*of_all, *of_repaired)
     places: ClassVar[Places] = {
-        **{one.key: [(name, "") for name in (BEFORE, CONTROL, *METHODS)] for one in of_all},
-        **{one.key: [(name, "") for name in METHODS] for one in of_repaired},
+        measure[0]: [(name, "") for name in names]
+        for texts, names in (
+            ("IMAGES_OF_ALL", (BEFORE, CONTROL, *METHODS)),
+            ("IMAGES_OF_REPAIRED", METHODS),
+        )
+        for measure in paper.TEXTS["measures"][texts]
     }

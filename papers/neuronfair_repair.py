@@ -4,15 +4,14 @@ follows DM-RS). Both show the same jobs: a network is trained again and measured
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import nan
+from operator import attrgetter
 from time import process_time
-from typing import ClassVar
 
 import msgspec
 
-from fairprobe.documents import Count, Document, Seconds, Share
 from fairprobe.interpret import neuron_bias
 from fairprobe.metrics import accuracy, dm_rs, individual_fairness
 from fairprobe.models import TorchModel, one_thread
@@ -20,11 +19,11 @@ from fairprobe.networks import Examples, is_constant
 from fairprobe.repairs.base import ATTEMPTS, initial_network, learn
 from fairprobe.repairs.points import random_points
 from fairprobe.repairs.retrain import Retrain
+from fairprobe.results import Count, Result, Seconds, Share
 from fairprobe.statistics.ranks import spearman
 from fairprobe.statistics.repeats import Repeats
 from papers import paper
-from papers.base import Experiment, Plan, Subject, Variant, cell_of, collect, measure, remark
-from papers.document import Measure
+from papers.base import Grid, Plan, Subject, Variant, cell_of, collect
 from papers.jobs import Inputs, Job, Outcome, Plain
 from papers.neuronfair import (
     ADF,
@@ -40,7 +39,7 @@ from papers.neuronfair import (
     training,
 )
 from papers.neuronfair_work import Task
-from papers.tables import Cell, compare_with
+from papers.tables import Cell, Measure
 
 SHARE = 0.1  # of a method's IDIs, as in the paper
 
@@ -49,29 +48,11 @@ REPAIRS = (AEQUITAS, SYMBGEN, ADF, EIDIG, NEURONFAIR, RANDOM)
 NETWORKS = (BEFORE, RETRAINED, POINTS, *REPAIRS)
 ALL = Subject("all", "all")
 
-DM_RS = measure("DM_RS")
-FALL = measure("FALL")
-ACCURACY = Measure("accuracy", "Accuracy on held-out people", "share")
-IFR_B = measure("IFR_B")
-OTHERS = measure("OTHERS")
-ADDED = measure("ADDED")
-AUC = Measure("auc", "AUC of the most biased layer", "number")
-SCALE_FREE = measure("SCALE_FREE")
-OF_A_REPEAT = measure("OF_A_REPEAT")
-OF_ALL = measure("OF_ALL")
-COST = measure("COST")
-SIGMA = measure("SIGMA")
-
-PROTOCOL = remark("@NEURONFAIR_REPAIR_PROTOCOL")
-CONTROLS = remark("@NEURONFAIR_REPAIR_CONTROLS")
-SLOW = remark("@NEURONFAIR_REPAIR_SLOW")
-DEAD = remark("@NEURONFAIR_REPAIR_DEAD")
-
 
 # -- the work --------------------------------------------------------------------------------------
 
 
-class RepairedNetwork(Document, frozen=True, kw_only=True, omit_defaults=True):
+class RepairedNetwork(Result, frozen=True, kw_only=True, omit_defaults=True):
     """A network, measured on possible people, on held-out people, and inside."""
 
     dm_rs: Share
@@ -106,13 +87,13 @@ def retrained(settings: Plain, inputs: Inputs) -> RepairedNetwork:
 
 
 def retrained_without(settings: Plain, inputs: Inputs) -> RepairedNetwork:
-    """The control: the same training, nothing added."""
+    """Train again with nothing added, as a control."""
     return _retrained(Task.of(settings, inputs), None)
 
 
 def retrained_with_random_points(settings: Plain, inputs: Inputs) -> RepairedNetwork:
-    """The control: possible people who are no IDIs, as many rows as the repair that is its input
-    added.
+    """Train again with possible people who are no IDIs, as a control: as many rows as the repair
+    that is its input added.
     """
     task = Task.of(settings, inputs)
     rows = next(result["added"] for result in inputs.values() if "added" in result)
@@ -166,7 +147,7 @@ def _measured(task: Task, model: TorchModel) -> RepairedNetwork:
 
 
 def _dm_rs(task: Task, model: TorchModel, attribute: str) -> float:
-    """DM-RS on the same possible people for all networks of a subject."""
+    """Compute DM-RS on the same possible people for all networks of a subject."""
     first = replace(task, settings=task.settings | {"repeat": 0})
     return dm_rs(
         task.data.with_sensitive(attribute).domain,
@@ -180,7 +161,7 @@ def _dm_rs(task: Task, model: TorchModel, attribute: str) -> float:
 
 
 def repair_job(plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
-    """The job that makes and measures a network of a subject."""
+    """Return the job that makes and measures a network of a subject."""
     work, weight = {
         BEFORE: ("before", 0.1),
         RETRAINED: ("retrained_without", 0.5),
@@ -201,7 +182,7 @@ def repair_job(plan: Plan, subject: Subject, variant: Variant, repeat: int) -> J
 
 
 def _search(plan: Plan, variant: Variant) -> Plain:
-    """The searches of Tables 4 and 8."""
+    """Return the settings of the searches of Tables 4 and 8."""
     settings = {"method": variant.method, "variant": variant.variant, "share": SHARE}
     if variant == SYMBGEN:
         seconds, wanted = (120.0, 1000) if plan.is_full else (5.0, 100)
@@ -209,30 +190,44 @@ def _search(plan: Plan, variant: Variant) -> Plain:
     return {**settings, **search_size(plan, variant)}
 
 
-class Repairs(Experiment):
+class Repairs(Grid[RepairedNetwork]):
     """Subjects × networks × repeats."""
 
-    subjects: ClassVar[tuple[Subject, ...]] = SUBJECTS
+    subjects = SUBJECTS
+    result = RepairedNetwork
+
+    def variants_of(self, plan: Plan) -> Sequence[Variant]:
+        del plan
+        return NETWORKS
+
+    def job(self, plan: Plan, subject: Subject, variant: Variant, repeat: int) -> Job:
+        return repair_job(plan, subject, variant, repeat)
+
+    def jobs(self, plan: Plan, subject: Subject, variant: Variant) -> list[Job]:
+        """Return the repeats of a network; there is only one before."""
+        done = replace(plan, repeats=1) if variant == BEFORE else plan
+        return super().jobs(done, subject, variant)
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         here = plan.subjects(self.subjects)
+        return [
+            training(plan, here),
+            self.all_jobs(plan, here, (BEFORE,)) + self.all_jobs(plan, here, (RETRAINED, *REPAIRS)),
+            self.all_jobs(plan, here, (POINTS,)),
+        ]
 
-        def jobs(*variants: Variant) -> list[Job]:
-            return [
-                job for subject in here for one in variants for job in _repeats(plan, subject, one)
-            ]
-
-        return [training(plan, here), jobs(BEFORE) + jobs(RETRAINED, *REPAIRS), jobs(POINTS)]
-
-
-def _repeats(plan: Plan, subject: Subject, variant: Variant) -> list[Job]:
-    """The repeats of a network; there is only one before."""
-    numbers = range(1 if variant == BEFORE else plan.repeats)
-    return [repair_job(plan, subject, variant, repeat) for repeat in numbers]
+    def all_jobs(
+        self, plan: Plan, subjects: Iterable[Subject], variants: Iterable[Variant]
+    ) -> list[Job]:
+        """Return the repeats of these networks."""
+        variants = list(variants)
+        return [
+            job for subject in subjects for one in variants for job in self.jobs(plan, subject, one)
+        ]
 
 
 def _alive(outcome: Outcome) -> Outcome:
-    """Without the networks that decide nothing: they would be perfectly fair."""
+    """Leave out the networks that decide nothing: they would be perfectly fair."""
     dead = {
         name: "the network gives everybody the same answer"
         for name, result in outcome.results.items()
@@ -243,157 +238,148 @@ def _alive(outcome: Outcome) -> Outcome:
 
 
 class Table7(Repairs):
-    """Does retraining with IDIs make a network fairer?"""
+    """Fairness of networks that are retrained with IDIs."""
 
     name = "neuronfair-table7"
-    measures = (DM_RS, FALL, ACCURACY, IFR_B, OTHERS, ADDED)
+    reference = RETRAINED
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         outcome = _alive(outcome)
-        cells = [
-            cell
-            for measure in self.measures
+        alone = {  # their data has no other attribute
+            subject.names
             for subject in self.subjects
-            for cell in _row(plan, outcome, measure, subject)
+            for network in outcome.read(self.jobs(plan, subject, BEFORE), RepairedNetwork)
+            if not network.others
+        }
+        return [
+            cell
+            for cell in super().cells(plan, outcome)
+            if cell.measure != "worst_other" or (cell.dataset, cell.sensitive) not in alone
         ]
-        return compare_with(cells, RETRAINED.method)
 
+    def has(self, variant: Variant, measure: Measure) -> bool:
+        """Leave out the fall of the control against itself, and ratios to the network itself."""
+        if measure.key == "worst_other":
+            return variant != BEFORE
+        return measure.key not in ("fall", "added") or variant not in (BEFORE, RETRAINED)
 
-def _row(plan: Plan, outcome: Outcome, measure: Measure, subject: Subject) -> list[Cell]:
-    """A measure of all networks of a subject, some in relation to the control or to the network
-    before. The control does not fall against itself, and some data has no other attribute.
-    """
-    controls = outcome.read(_repeats(plan, subject, RETRAINED), RepairedNetwork)
-    control = Repeats(tuple(one.dm_rs for one in controls)).mean
-    was = next(iter(outcome.read(_repeats(plan, subject, BEFORE), RepairedNetwork)), None)
-    others = {} if was is None else was.others
+    def cell(
+        self, plan: Plan, outcome: Outcome, subject: Subject, variant: Variant, measure: Measure
+    ) -> Cell:
+        """Read some measures in relation to the control or to the network before."""
+        if measure.key not in ("fall", "worst_other"):
+            return super().cell(plan, outcome, subject, variant, measure)
+        cell = cell_of(subject, variant, measure, self.printed(plan, subject, variant, measure))
+        controls = outcome.read(self.jobs(plan, subject, RETRAINED), RepairedNetwork)
+        control = Repeats(tuple(network.dm_rs for network in controls)).mean
+        befores = outcome.read(self.jobs(plan, subject, BEFORE), RepairedNetwork)
+        others = befores[0].others if befores else {}
 
-    def fall(network: RepairedNetwork) -> float | None:
-        return 1 - network.dm_rs / control if control else None
+        def fall(network: RepairedNetwork) -> float | None:
+            return 1 - network.dm_rs / control if control else None
 
-    def worst_other(network: RepairedNetwork) -> float | None:
-        ratios = [rate / others[name] for name, rate in network.others.items() if others.get(name)]
-        return max(ratios, default=None)
+        def worst_other(network: RepairedNetwork) -> float | None:
+            rates = network.others
+            return max(
+                (rates[name] / others[name] for name in rates if others.get(name)), default=None
+            )
 
-    shown: Sequence[Variant] = NETWORKS
-    if measure == OTHERS:
-        shown = NETWORKS[1:] if was is None or others else ()
-    elif measure in (FALL, ADDED):
-        shown = (POINTS, *REPAIRS)
-    return [
-        collect(
-            plan,
-            outcome,
-            cell_of(subject, variant, measure, _beside(measure, subject, variant)),
-            _repeats(plan, subject, variant),
-            RepairedNetwork,
-            {FALL: fall, OTHERS: worst_other}.get(measure),
-        )
-        for variant in shown
-    ]
+        read = fall if measure.key == "fall" else worst_other
+        jobs = self.jobs(plan, subject, variant)
+        return collect(plan, outcome, cell, jobs, RepairedNetwork, read)
 
-
-def _beside(measure: Measure, subject: Subject, variant: Variant) -> float | None:
-    """The paper's DM-RS, or its fall against the network before."""
-    if measure not in (DM_RS, FALL):
-        return None
-    after, was = (printed("table7", subject, one, DM_RS) for one in (variant, BEFORE))
-    return after if measure == DM_RS or after is None or was is None else 1 - after / was
+    def printed(
+        self, plan: Plan, subject: Subject, variant: Variant, measure: Measure
+    ) -> float | None:
+        """Return the paper's DM-RS, or its fall against the network before."""
+        del plan
+        if measure.key not in ("dm_rs", "fall"):
+            return None
+        after, was = (printed("table7", subject, network, "dm_rs") for network in (variant, BEFORE))
+        return after if measure.key == "dm_rs" or after is None or was is None else 1 - after / was
 
 
 class Table9(Repairs):
-    """Does the AUC of a network tell how much it discriminates?"""
+    """AUC of networks, beside how much they discriminate."""
 
     name = "neuronfair-table9"
-    measures = (DM_RS, AUC, SCALE_FREE, OF_A_REPEAT, OF_ALL, SIGMA, COST)
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
         outcome = _alive(outcome)
-        tables = {DM_RS: "table7", AUC: "table9"}
-        cells = [
-            collect(
-                plan,
-                outcome,
-                cell_of(
-                    subject,
-                    variant,
-                    measure,
-                    printed(tables[measure], subject, variant, measure)
-                    if measure in tables
-                    else None,
-                ),
-                _repeats(plan, subject, variant),
-                RepairedNetwork,
-            )
-            for measure in (DM_RS, AUC, SCALE_FREE)
-            for subject in self.subjects
-            for variant in NETWORKS
-        ]
+        cells = list(super().cells(plan, outcome))
         for subject in self.subjects:
-            cells += _orders(plan, outcome, subject)
-            cells += [_cost(plan, outcome, subject, of) for of in (DM_RS, AUC)]
+            cells += self._orders(plan, outcome, subject)
         here = plan.subjects(self.subjects)
         return cells + [
-            _order_of_repaired(plan, outcome, here, ALL, measure) for measure in (AUC, SCALE_FREE)
+            self._order_of_repaired(plan, outcome, here, ALL, key)
+            for key in ("auc", "auc_scale_free")
         ]
 
+    def has(self, variant: Variant, measure: Measure) -> bool:
+        """Keep the measures of single networks; those of several have cells of their own."""
+        del variant
+        return measure.key in ("dm_rs", "auc", "auc_scale_free")
 
-def _orders(plan: Plan, outcome: Outcome, subject: Subject) -> list[Cell]:
-    """How AUC and DM-RS order the networks of a subject, and how far apart these are."""
-    shown = (BEFORE, *REPAIRS)
-    every = [job for variant in shown for job in _repeats(plan, subject, variant)]
-    repeats = [
-        outcome.read(
-            [repair_job(plan, subject, one, 0 if one == BEFORE else repeat) for one in shown],
-            RepairedNetwork,
-        )
-        for repeat in range(plan.repeats)
-    ]
+    def printed(
+        self, plan: Plan, subject: Subject, variant: Variant, measure: Measure
+    ) -> float | None:
+        del plan
+        table = {"dm_rs": "table7", "auc": "table9"}.get(measure.key)
+        return None if table is None else printed(table, subject, variant, measure.key)
 
-    def order(row: Measure, of: Measure, values: list[float | None], name: str) -> Cell:
-        """A cell whose values are not those of single networks; it says which networks failed."""
-        cell = Cell(subject.dataset, subject.sensitive, of.key, "", row.key)
-        if of != SCALE_FREE:
-            figure = paper.figure("table9", subject.dataset, subject.sensitive, "", name)
-            cell = replace(cell, paper=figure)
-        known = collect(plan, outcome, cell, every, RepairedNetwork, lambda one: _of(one, of))
-        return replace(known, values=tuple(nan if value is None else value for value in values))
+    def _orders(self, plan: Plan, outcome: Outcome, subject: Subject) -> list[Cell]:
+        """Compare how AUC and DM-RS order the networks of a subject, how far apart these are, and
+        what it takes to measure them.
+        """
+        shown = (BEFORE, *REPAIRS)
+        every = self.all_jobs(plan, [subject], shown)
+        repeats = [
+            outcome.read(
+                [self.jobs(plan, subject, one)[-1 if one == BEFORE else repeat] for one in shown],
+                RepairedNetwork,
+            )
+            for repeat in range(plan.repeats)
+        ]
 
-    cells = []
-    for of in (DM_RS, AUC, SCALE_FREE):
-        sds = [Repeats(tuple(_of(one, of) for one in some)).sd for some in repeats if some]
-        cells.append(order(SIGMA, of, sds, f"{of.key}_sigma"))
-        if of != DM_RS:
-            rhos = [_rho(some, of) for some in repeats if some]
-            cells.append(order(OF_A_REPEAT, of, rhos, "spearman"))
-            cells.append(_order_of_repaired(plan, outcome, [subject], subject, of))
-    return cells
+        def order(row: str, of: str, values: list[float | None], name: str) -> Cell:
+            """Fill a cell that is not about single networks; it says which networks failed."""
+            figure = paper.figure("table9", *subject.names, "", name)
+            cell = Cell(
+                *subject.names, of, "", row, paper=None if of == "auc_scale_free" else figure
+            )
+            known = collect(plan, outcome, cell, every, RepairedNetwork, lambda one: _of(one, of))
+            return replace(known, values=tuple(nan if value is None else value for value in values))
+
+        cells = []
+        for of in ("dm_rs", "auc", "auc_scale_free"):
+            sds = [Repeats(tuple(_of(one, of) for one in some)).sd for some in repeats if some]
+            cells.append(order("sigma", of, sds, f"{of}_sigma"))
+            if of != "dm_rs":
+                rhos = [_rho(some, of) for some in repeats if some]
+                cells.append(order("spearman", of, rhos, "spearman"))
+                cells.append(self._order_of_repaired(plan, outcome, [subject], subject, of))
+        jobs = self.all_jobs(plan, [subject], NETWORKS)
+        for of in ("dm_rs", "auc"):
+            cell, key = Cell(*subject.names, of, "", "cost"), f"{of}_seconds"
+            cells.append(collect(plan, outcome, cell, jobs, RepairedNetwork, attrgetter(key)))
+        return cells
+
+    def _order_of_repaired(
+        self, plan: Plan, outcome: Outcome, subjects: Sequence[Subject], row: Subject, of: str
+    ) -> Cell:
+        """Compute one ρ over all repaired networks of these subjects."""
+        jobs = self.all_jobs(plan, subjects, REPAIRS)
+        rho = _rho(outcome.read(jobs, RepairedNetwork), of)
+        cell = Cell(*row.names, of, "", "spearman_repaired")
+        if row != ALL:
+            cell = collect(plan, outcome, cell, jobs, RepairedNetwork, attrgetter(of))
+        return replace(cell, values=() if rho is None else (rho,))
 
 
-def _cost(plan: Plan, outcome: Outcome, subject: Subject, of: Measure) -> Cell:
-    """What it takes to measure the networks of a subject."""
-    jobs = [job for variant in NETWORKS for job in _repeats(plan, subject, variant)]
-    cell = Cell(subject.dataset, subject.sensitive, of.key, "", COST.key)
-    key = f"{of.key}_seconds"
-    return collect(plan, outcome, cell, jobs, RepairedNetwork, lambda one: getattr(one, key))
-
-
-def _order_of_repaired(
-    plan: Plan, outcome: Outcome, subjects: Sequence[Subject], row: Subject, of: Measure
-) -> Cell:
-    """One ρ over all repaired networks of these subjects."""
-    jobs = [job for subject in subjects for one in REPAIRS for job in _repeats(plan, subject, one)]
-    rho = _rho(outcome.read(jobs, RepairedNetwork), of)
-    cell = Cell(row.dataset, row.sensitive, of.key, "", OF_ALL.key)
-    if row != ALL:
-        cell = collect(plan, outcome, cell, jobs, RepairedNetwork, lambda one: _of(one, of))
-    return replace(cell, values=() if rho is None else (rho,))
-
-
-def _of(network: RepairedNetwork, measure: Measure) -> float:
-    value: float = getattr(network, measure.key)
+def _of(network: RepairedNetwork, key: str) -> float:
+    value: float = getattr(network, key)
     return value
 
 
-def _rho(networks: Sequence[RepairedNetwork], of: Measure) -> float | None:
+def _rho(networks: Sequence[RepairedNetwork], of: str) -> float | None:
     return spearman([_of(one, of) for one in networks], [one.dm_rs for one in networks])

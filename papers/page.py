@@ -1,16 +1,24 @@
 """Report an experiment next to its paper: tables with our numbers and the paper's, figures, and how
-all was measured. `fairprobe.report` renders it as a page and as Markdown.
+all was measured. `fairprobe.report` renders it as a page and as Markdown; CSV and JSON files have
+the same numbers.
 """
 
 from __future__ import annotations
 
-from math import floor, log10
+import csv
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from math import floor, isfinite, log10
+from pathlib import Path
 
+import msgspec
+
+from fairprobe.errors import StorageError
+from fairprobe.escapes import spreadsheet_cell
 from fairprobe.report import (
     Bar,
     Bars,
     Block,
-    Cell,
     Line,
     Lines,
     Notes,
@@ -21,11 +29,13 @@ from fairprobe.report import (
     Text,
     html,
 )
+from fairprobe.report import Cell as Shown
 from fairprobe.report import markdown as renderer
 from fairprobe.report.formats import SPACE, count, date, level, listed, seconds
 from fairprobe.report.sections import UNDEFINED
-from papers import document as documents
-from papers.document import CellDocument, ExperimentDocument, Measure
+from fairprobe.statistics.repeats import CONFIDENCE
+from fairprobe.storage import write_text
+from papers.tables import Cell, ExperimentTable, Measure, NumberKind
 
 NOT_RUN = "not run"
 SHORT = 32  # characters of a reason that fit into a cell; longer ones become a footnote
@@ -41,123 +51,103 @@ T_TEST = (
 )
 
 
-def markdown(document: ExperimentDocument) -> str:
+def markdown(table: ExperimentTable) -> str:
     """Write an experiment as Markdown, for a page on a code-hosting site."""
-    return renderer.markdown(report(document), depth=1)
+    return renderer.markdown(report(table), depth=1)
 
 
-def page(document: ExperimentDocument) -> str:
+def page(table: ExperimentTable) -> str:
     """Write an experiment as one self-contained HTML page."""
-    return html.page(report(document))
+    return html.page(report(table))
 
 
-def report(document: ExperimentDocument) -> Section:
+def report(table: ExperimentTable) -> Section:
     """Show an experiment."""
-    about = _measured(document)
+    about = _measured(table)
     facts = ("Date", "Machine", "Repeats", "Scale", "Seed")
-    is_repeated = any(cell.repeats > 1 for cell in document.cells)
-    reading = READING.format(document.center) if is_repeated else READING_ONE
-    if any(cell.against for cell in document.cells):
+    is_repeated = any(cell.repeats.n > 1 for cell in table.cells)
+    reading = READING.format(table.center) if is_repeated else READING_ONE
+    if any(cell.against for cell in table.cells):
         reading = f"{reading} {T_TEST}"
     blocks: list[Block] = [
         Terms({name: about[name] for name in facts if name in about}),
-        Text(document.intro),
-        *(_table(document, measure) for measure in document.measures),
-        Section("Figures", [_figure(figure) for figure in document.figures]),
+        Text(table.intro),
+        *(_table(table, measure) for measure in table.measures),
+        Section("Figures", table.figures),
         Section("How it was measured", [Text(reading), Terms(about)]),
-        Section("Notes", [Notes(document.notes)]),
-        Section("The paper", [Text(document.citation)]),
+        Section("Notes", [Notes(table.notes)]),
+        Section("The paper", [Text(table.citation)]),
     ]
-    return Section(document.title, blocks, eyebrow="Experiment")
+    return Section(table.title, blocks, eyebrow="Experiment")
 
 
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _table(document: ExperimentDocument, measure: Measure) -> Section:
+def _table(table: ExperimentTable, measure: Measure) -> Section:
     """Show a measure as a wide table: a row for each data set and attribute, or for each of their
     variants, and a column for each method; below it the t-tests and, folded, all numbers.
     """
-    cells = [cell for cell in document.cells if cell.measure == measure.key]
-    by_variant = document.rows == "variant"
-
-    def row_of(cell: CellDocument) -> tuple[str, str, str]:
-        return cell.dataset, cell.sensitive, cell.variant if by_variant else ""
-
-    def column_of(cell: CellDocument) -> tuple[str, str]:
-        return cell.method, "" if by_variant else cell.variant
-
-    at = {(row_of(cell), column_of(cell)): cell for cell in cells}
-    columns = list(dict.fromkeys(map(column_of, cells)))
+    cells = [cell for cell in table.cells if cell.measure == measure.key]
+    by_variant = table.rows == "variant"
+    at: dict[tuple[str, ...], dict[tuple[str, str], Cell]] = {}
+    columns: dict[tuple[str, str], Cell] = {}
+    for cell in cells:
+        row: tuple[str, ...] = (cell.dataset, cell.sensitive, cell.variant if by_variant else "")
+        column = (cell.method, "" if by_variant else cell.variant)
+        columns[column] = at.setdefault(row, {})[column] = cell
+    tested = [one for one in columns if any(one in own and own[one].against for own in at.values())]
     footnotes: list[str] = []
-    rows: list[list[str | Cell]] = [
-        [
-            *_row_title(document, row),
-            *(_shown(document, measure, at.get((row, column)), footnotes) for column in columns),
-        ]
-        for row in dict.fromkeys(map(row_of, cells))
-    ]
-    tested = [
-        column for column in columns if any(at[k].p_value is not None for k in at if k[1] == column)
-    ]
-    tests = [
-        [*_row_title(document, row), *(_tested(at.get((row, column))) for column in tested)]
-        for row in dict.fromkeys(map(row_of, cells))
-        if tested
-    ]
-    references = dict.fromkeys(title(document, cell.against) for cell in cells if cell.against)
+    rows: list[tuple[str | Shown, ...]] = []
+    tests: list[tuple[str, ...]] = []
+    for row, own in at.items():
+        names = (title(table, row[0]), ", ".join(title(table, name) for name in row[1:] if name))
+        rows.append((*names, *(_shown(table, measure, own.get(one), footnotes) for one in columns)))
+        tests.append((*names, *(_tested(own.get(one)) for one in tested)))
+    references = dict.fromkeys(title(table, cell.against[0]) for cell in cells if cell.against)
     head = ("data set", "attribute")
     blocks: list[Block] = [
         Text(measure.about),
-        Table((*head, *(column_title(document, *one) for one in columns)), rows, words=(0, 1)),
+        Table((*head, *(column_title(table, *one) for one in columns)), rows, words=(0, 1)),
         Notes([f"{number}: {text}" for number, text in enumerate(footnotes, 1)]),
         Table(
-            (*head, *(column_title(document, *one) for one in tested)),
-            tests,
-            caption=f"t-tests against {listed(references)}" if references else "",
+            (*head, *(column_title(table, *one) for one in tested)),
+            tests if tested else [],
+            caption=f"t-tests against {listed(references)}",
             words=(0, 1),
         ),
-        Section("All numbers", [_all_numbers(document, measure, cells)], level="appendix"),
+        Section("All numbers", [_all_numbers(table, measure, cells)], level="appendix"),
     ]
     return Section(measure.title, blocks if rows else [])
 
 
-def _row_title(document: ExperimentDocument, row: tuple[str, str, str]) -> tuple[str, str]:
-    return (
-        title(document, row[0]),
-        ", ".join(title(document, name) for name in row[1:] if name),
-    )
-
-
 def _shown(
-    document: ExperimentDocument,
-    measure: Measure,
-    cell: CellDocument | None,
-    footnotes: list[str],
-) -> Cell:
+    table: ExperimentTable, measure: Measure, cell: Cell | None, footnotes: list[str]
+) -> Shown:
     """Show our number, the paper's and their ratio, or why there is none."""
     if cell is None:
-        return Cell(NOT_RUN)
-    ours, footnote = _center(document, measure, cell), cell.failed
+        return Shown(NOT_RUN)
+    ours, footnote = _center(table, measure, cell), cell.reason
     if not ours:  # where only some repeats failed, the number has a footnote
-        ours, footnote = _reason(cell.failed)
+        ours, footnote = _reason(footnote)
     if footnote and footnote not in footnotes:
         footnotes.append(footnote)
     paper = "" if cell.paper is None else f"paper {number(measure.kind, cell.paper)}"
-    ratio = "" if cell.ratio is None else times(cell.ratio)
-    note = f"note {footnotes.index(footnote) + 1}" if footnote else ""
-    return Cell(ours, ", ".join(filter(None, (paper, ratio))), note)
+    ratio = cell.ratio(table.center)
+    beside = ", ".join(filter(None, (paper, "" if ratio is None else times(ratio))))
+    return Shown(ours, beside, f"note {footnotes.index(footnote) + 1}" if footnote else "")
 
 
-def _tested(cell: CellDocument | None) -> str:
-    return UNDEFINED if cell is None or cell.p_value is None else p_value(cell.p_value)
+def _tested(cell: Cell | None) -> str:
+    return UNDEFINED if cell is None or cell.against is None else p_value(cell.against[1])
 
 
-def _center(document: ExperimentDocument, measure: Measure, cell: CellDocument) -> str:
+def _center(table: ExperimentTable, measure: Measure, cell: Cell) -> str:
     """Write the mean or median and the spread of the repeats; nothing without a repeat."""
-    shown = cell.median if document.center == "median" else cell.mean
-    both = ("", "") if shown is None else mean_and_spread(measure.kind, shown, cell.sd)
-    return SPACE.join(filter(None, both))
+    middle = cell.middle(table.center)
+    if middle is None:
+        return ""
+    return SPACE.join(filter(None, mean_and_spread(measure.kind, middle, cell.repeats.sd)))
 
 
 def _reason(failed: str) -> tuple[str, str]:
@@ -170,102 +160,93 @@ def _reason(failed: str) -> tuple[str, str]:
     return head if len(head) <= SHORT else "failed", failed
 
 
-def title(document: ExperimentDocument, name: str) -> str:
+def title(table: ExperimentTable, name: str) -> str:
     """Print the name of a data set, an attribute or a method, which may have its variant in
     brackets.
     """
     plain, bracket, variant = name.partition(" (")
-    return f"{document.titles.get(plain, plain)}{bracket}{variant}"
+    return f"{table.titles.get(plain, plain)}{bracket}{variant}"
 
 
-def column_title(document: ExperimentDocument, method: str, variant: str) -> str:
+def column_title(table: ExperimentTable, method: str, variant: str) -> str:
     """Print NeuronFair, or NeuronFair (walk)."""
-    name = title(document, method)
-    return f"{name} ({title(document, variant)})" if variant else name
+    name = title(table, method)
+    return f"{name} ({title(table, variant)})" if variant else name
 
 
-def _all_numbers(
-    document: ExperimentDocument, measure: Measure, cells: list[CellDocument]
-) -> Table:
+def _all_numbers(table: ExperimentTable, measure: Measure, cells: list[Cell]) -> Table:
     """Show every cell with its interval and its repeats."""
     kind = measure.kind
     rows = []
     for cell in cells:
-        ends = (cell.low, cell.high)
-        between = " to ".join(number(kind, end) for end in ends if end is not None)
-        values = ("not defined" if value is None else number(kind, value) for value in cell.values)
+        ends = " to ".join(number(kind, end) for end in cell.ends if end is not None)
+        values = (number(kind, one) if isfinite(one) else "not defined" for one in cell.values)
         rows.append(
             (
-                f"{title(document, cell.dataset)}, {title(document, cell.sensitive)}",
-                column_title(document, cell.method, cell.variant),
-                _center(document, measure, cell) or _reason(cell.failed)[0],
-                between or UNDEFINED,
+                f"{title(table, cell.dataset)}, {title(table, cell.sensitive)}",
+                column_title(table, cell.method, cell.variant),
+                _center(table, measure, cell) or _reason(cell.reason)[0],
+                ends or UNDEFINED,
                 optional(kind, cell.paper),
                 "; ".join(values) or UNDEFINED,
             )
         )
-    center = f"{document.center} ± standard deviation"
-    interval = f"{level(document.confidence)} interval of the mean"
+    center = f"{table.center} ± standard deviation"
+    interval = f"{level(CONFIDENCE)} interval of the mean"
     return Table(("data set", "method", center, interval, "paper", "repeats"), rows)
 
 
 # -- figures ---------------------------------------------------------------------------------------
 
 
-def _figure(figure: documents.Figure) -> Plot:
-    chart = _lines(figure) if isinstance(figure, documents.Lines) else _bars(figure)
-    return Plot(figure.title, chart, figure.caption, figure_table(figure))
-
-
-def _lines(figure: documents.Lines) -> Lines:
-    lines = [
-        Line(
-            line.name,
-            [x for x, y in zip(line.x, line.y, strict=True) if y is not None],
-            [y for y in line.y if y is not None],
-        )
-        for line in figure.series
+def lines(
+    title: str,
+    series: Mapping[str, Sequence[float | None]],
+    x: Sequence[float],
+    x_label: str,
+    y_label: str,
+    *,
+    kind: NumberKind = "number",
+    reference: float | None = None,
+    caption: str = "",
+) -> Plot:
+    """Draw lines over `x`, each with a gap where it is not defined, and a level to compare with."""
+    drawn = []
+    for name, values in series.items():
+        places = [(at, value) for at, value in zip(x, values, strict=True) if value is not None]
+        if places:
+            drawn.append(Line(name, [at for at, _ in places], [value for _, value in places]))
+    if reference is not None and drawn:
+        drawn.append(Line("reference", [min(x), max(x)], [reference] * 2, is_dashed=True))
+    rows = [
+        (f"{at:,g}", *(optional(kind, values[place]) for values in series.values()))
+        for place, at in enumerate(x)
     ]
-    places = [x for line in lines for x in line.x]
-    if figure.reference is not None and places:
-        ends = [min(places), max(places)]
-        lines.append(Line("reference", ends, [figure.reference] * 2, is_dashed=True))
-    kept = [line for line in lines if line.x]
-    return Lines(kept, figure.x_title, figure.y_title, y_unit=figure.value_kind)
+    table = Table((x_label, *series), rows)
+    return Plot(title, Lines(drawn, x_label, y_label, y_unit=kind), caption, table)
 
 
-def _bars(figure: documents.Bars) -> Bars:
+def grouped_bars(
+    title: str,
+    groups: Mapping[str, Mapping[str, float | None]],
+    label: str,
+    *,
+    kind: NumberKind = "number",
+    caption: str = "",
+) -> Plot:
+    """Draw the bars of each group, by name; a value that is missing has no bar."""
     bars = [
-        Bar(f"{group.label}: {bar.name}", bar.value, bar.text and f" ({bar.text})")
-        for group in figure.groups
-        for bar in group.bars
-        if bar.value is not None
+        Bar(f"{group}: {name}", value)
+        for group, values in groups.items()
+        for name, value in values.items()
+        if value is not None
     ]
-    level = None if figure.reference is None else ("reference", figure.reference)
-    return Bars(bars, figure.value_kind, level)
-
-
-def figure_table(figure: documents.Figure) -> Table:
-    """Return the numbers of a figure."""
-    if isinstance(figure, documents.Lines):
-        lines = [dict(zip(line.x, line.y, strict=True)) for line in figure.series]
-        head = (figure.x_title, *(line.name for line in figure.series))
-        places = sorted({x for line in lines for x in line})
-        kind = figure.value_kind
-        rows = [(f"{x:,g}", *(optional(kind, line.get(x)) for line in lines)) for x in places]
-        return Table(head, rows)
-    names = list(dict.fromkeys(bar.name for group in figure.groups for bar in group.bars))
-    texts = [
-        {bar.name: bar.text or optional(figure.value_kind, bar.value) for bar in group.bars}
-        for group in figure.groups
+    names = list(dict.fromkeys(name for values in groups.values() for name in values))
+    rows = [
+        (group, *(optional(kind, values.get(name)) for name in names))
+        for group, values in groups.items()
     ]
-    return Table(
-        (figure.value_title, *names),
-        [
-            (group.label, *(text.get(name, UNDEFINED) for name in names))
-            for group, text in zip(figure.groups, texts, strict=True)
-        ],
-    )
+    return Plot(title, Bars(bars, kind), caption, Table((label, *names), rows))
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -337,9 +318,9 @@ def p_value(p: float) -> str:
     return f"p{SPACE}={SPACE}{p:.{3 if p < 0.1 else 2}f}"
 
 
-def _measured(document: ExperimentDocument) -> dict[str, str]:
+def _measured(table: ExperimentTable) -> dict[str, str]:
     """Say how the experiment was run."""
-    about = document.about
+    about = table.about
     rows = {
         "Date": date(about.date),
         "Machine": about.machine,
@@ -353,5 +334,43 @@ def _measured(document: ExperimentDocument) -> dict[str, str]:
     return {name: text for name, text in rows.items() if text}
 
 
-def _pairs(values: dict[str, str]) -> str:
+def _pairs(values: Mapping[str, str]) -> str:
     return "; ".join(f"{name.replace('_', ' ')} {value}" for name, value in values.items())
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def write(table: ExperimentTable, folder: Path, name: str) -> list[Path]:
+    """Write name.md, name.csv, name.html and name.json, each atomically."""
+    texts = {
+        "md": markdown(table),
+        "csv": csv_text(table),
+        "html": page(table),
+        "json": msgspec.json.format(msgspec.json.encode(table.to_dict()), indent=1).decode() + "\n",
+    }
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"Cannot create the folder {folder}: {error.strerror}. Choose another place."
+        ) from error
+    paths = [folder / f"{name}.{ending}" for ending in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        write_text(path, text)
+    return paths
+
+
+def csv_text(table: ExperimentTable) -> str:
+    """Write the long format, one line for each cell. A missing number is empty; repeats are
+    separated by semicolons.
+    """
+    rows = [cell.numbers(table.center) for cell in table.cells]
+    text = StringIO()
+    writer = csv.DictWriter(text, Cell("", "", "", "", "").numbers("mean"), lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        values = ";".join("nan" if value is None else repr(value) for value in row["values"])
+        cells = {**row, "values": values}
+        writer.writerow({name: spreadsheet_cell(value) for name, value in cells.items()})
+    return text.getvalue()

@@ -10,16 +10,13 @@ import csv
 import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 from fairprobe.errors import SettingError, suggest
 
-TEXTS = tomllib.loads(Path(__file__).with_name("experiments.toml").read_text(encoding="utf-8"))
-NEURONFAIR, IIFR, INSIDEBIAS, DISTROFAIR = (
-    str(TEXTS["papers"][name]) for name in ("NEURONFAIR", "IIFR", "INSIDEBIAS", "DISTROFAIR")
-)
-PAPERS = ("neuronfair", "iifr", "insidebias", "distrofair")
+HERE = Path(__file__).parent
+TEXTS = tomllib.loads((HERE / "experiments.toml").read_text(encoding="utf-8"))
+PAPERS: dict[str, str] = TEXTS["papers"]  # citations
 
 
 @dataclass(frozen=True)
@@ -39,49 +36,36 @@ class Figure:
 
 @cache
 def figures(table: str | None = None) -> tuple[Figure, ...]:
-    """All numbers, or those of one table (NeuronFair's "table4", "figure6"; "iifr-table4";
+    """Return all numbers, or those of one table (NeuronFair's "table4", "figure6"; "iifr-table4";
     "insidebias-table1", "distrofair-table6"), in the paper's order.
     """
     if table is None:
-        folder = files("papers").joinpath("paper_tables")
-        texts = (folder.joinpath(f"{name}.csv").read_text(encoding="utf-8") for name in PAPERS)
+        texts = [
+            (HERE / "paper_tables" / f"{name.lower()}.csv").read_text("utf-8") for name in PAPERS
+        ]
         rows = (row for text in texts for row in csv.DictReader(text.splitlines()))
         return tuple(Figure(**{**row, "value": float(row["value"])}) for row in rows)  # type: ignore[arg-type]
     found = tuple(figure for figure in figures() if figure.table == table)
     if not found:
-        raise SettingError(
-            f"The papers have no table '{table}'.{suggest(table, _names(figures(), 'table'))}"
-        )
+        known = dict.fromkeys(figure.table for figure in figures())
+        raise SettingError(f"The papers have no table '{table}'.{suggest(table, known)}")
     return found
 
 
 def figure(
     table: str, dataset: str, sensitive: str, method: str, measure: str, *, phase: str = ""
 ) -> float | None:
-    """The paper's number, or None where it has none: another data set, a method that was not run,
-    an attribute that was not tried.
-
-    A table, a measure or a phase that the paper does not have raises SettingError.
+    """Return the paper's number, or None where it has none: another data set, a method that was not
+    run, an attribute that was not tried. An unknown table raises SettingError.
     """
-    known = figures(table)
-    for field, wanted in (("measure", measure), ("phase", phase)):
-        names = _names(known, field)
-        if wanted not in names:
-            raise SettingError(
-                f"The paper's {table} has no {field}"
-                f" '{wanted}'.{suggest(wanted, [one or 'none (empty)' for one in names])}"
-            )
+    figures(table)
     return values().get((table, dataset, sensitive, phase, method, measure))
 
 
 @cache
 def values() -> dict[tuple[str, ...], float]:
-    """Every number by its table, data set, attribute, phase, method and measure."""
+    """Map table, data set, attribute, phase, method and measure to the number."""
     return {
-        (one.table, one.dataset, one.sensitive, one.phase, one.method, one.measure): one.value
-        for one in figures()
+        (row.table, row.dataset, row.sensitive, row.phase, row.method, row.measure): row.value
+        for row in figures()
     }
-
-
-def _names(rows: tuple[Figure, ...], field: str) -> list[str]:
-    return list(dict.fromkeys(str(getattr(row, field)) for row in rows))

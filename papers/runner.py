@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 
 from fairprobe import __version__
-from fairprobe.documents import decode, encode, read_bytes
+from fairprobe.documents import read_bytes
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.results import decode, encode
 from fairprobe.storage import tidy, write_text
 from fairprobe.workers.base import Workers
 from fairprobe.workers.cluster import ClusterWorkers
 from fairprobe.workers.local import LocalWorkers
-from papers.document import JobRecord
-from papers.jobs import Job, JobProgress, OnJob, Outcome, Report, perform
+from papers.jobs import Job, JobProgress, JobRecord, OnJob, Outcome, Report, perform
 
 TICK = 0.3  # seconds between two calls of `progress` while nothing happens
 

@@ -1,58 +1,38 @@
-"""Cells of a table beside the paper's, and the files that are written of it.
-
-A `Cell` holds what was measured. `experiment_document` computes means, intervals and ratios once,
-and everything that shows them reads only that document.
+"""Tables of an experiment beside the paper's. A `Cell` contains what was measured; its mean,
+interval and ratio are computed once, and all files (`papers.page`) show the same ones.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from io import StringIO
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from math import isfinite
-from pathlib import Path
 from statistics import median
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from fairprobe.documents import encode
-from fairprobe.errors import SettingError, StorageError
-from fairprobe.escapes import spreadsheet_cell
+from fairprobe.errors import SettingError
+from fairprobe.report import Plot
 from fairprobe.statistics.repeats import CONFIDENCE, Repeats, t_test
-from fairprobe.storage import write_text
 from papers import paper
-from papers.document import (
-    CellDocument,
-    Center,
-    ExperimentDocument,
-    Figure,
-    Measure,
-    Provenance,
-    Row,
-)
-from papers.page import markdown, page
 
-TITLES = {  # as their papers spell them
-    "neuronfair": "NeuronFair",
-    "adf": "ADF",
-    "eidig": "EIDIG",
-    "aequitas": "Aequitas",
-    "symbgen": "SymbGen",
-    "themis": "Themis",
-    "random": "Random",
-    "probe": "Probe",
-    "adult": "Adult",
-    "german": "German Credit",
-    "bank": "Bank",
-    "compas": "COMPAS",
-    "meps": "MEPS",
-}
-COLUMNS = (  # of the CSV file
-    *("dataset", "sensitive", "method", "variant", "measure"),
-    *("mean", "median", "sd", "low", "high", "repeats"),
-    *("paper", "ratio", "p_value", "against", "values", "failed"),
-)
+NumberKind: TypeAlias = Literal["count", "share", "seconds", "number"]
+Center: TypeAlias = Literal["mean", "median"]
+Row: TypeAlias = Literal["subject", "variant"]
+
+TITLES: dict[str, str] = paper.TEXTS["titles"]  # as their papers spell them
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is measured. `kind` selects the number format, `about` is printed under the heading."""
+
+    key: str
+    title: str
+    kind: NumberKind
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,143 +56,146 @@ class Cell:
     def place(self) -> tuple[str, str, str, str, str]:
         return self.dataset, self.sensitive, self.method, self.variant, self.measure
 
-    def to_document(self, center: Center = "mean") -> CellDocument:
-        repeats = Repeats(tuple(float(value) for value in self.values if isfinite(value)))
-        low, high = self.interval or repeats.interval or (None, None)
-        middle = median(repeats.values) if repeats.values else None
-        shown = repeats.mean if center == "mean" else middle
-        missing = len(self.values) - repeats.n
-        undefined = "not defined" if missing else ""
-        if missing and repeats.n:
-            undefined += f" in {missing} of {len(self.values)} repeats, which are left out"
-        return CellDocument(
-            dataset=self.dataset,
-            sensitive=self.sensitive,
-            method=self.method,
-            variant=self.variant,
-            measure=self.measure,
-            values=[float(value) if isfinite(value) else None for value in self.values],
-            repeats=repeats.n,
-            mean=repeats.mean,
-            median=middle,
-            sd=repeats.sd,
-            low=low,
-            high=high,
-            paper=self.paper,
-            ratio=shown / self.paper if shown is not None and self.paper else None,
-            against=self.against[0] if self.against else None,
-            p_value=self.against[1] if self.against else None,
-            failed=self.failed or undefined,
-        )
+    @cached_property
+    def repeats(self) -> Repeats:
+        """The finite values."""
+        return Repeats(tuple(float(value) for value in self.values if isfinite(value)))
+
+    @property
+    def mean(self) -> float | None:
+        return self.repeats.mean
+
+    @property
+    def ends(self) -> tuple[float | None, float | None]:
+        """The interval of the mean."""
+        return self.interval or self.repeats.interval or (None, None)
+
+    @property
+    def reason(self) -> str:
+        """Why the cell, or a part of its repeats, has no number."""
+        missing = len(self.values) - self.repeats.n
+        if self.failed or not missing:
+            return self.failed
+        if not self.repeats.n:
+            return "not defined"
+        return f"not defined in {missing} of {len(self.values)} repeats, which are left out"
+
+    def middle(self, center: Center) -> float | None:
+        """The number that stands for the repeats."""
+        if center == "mean":
+            return self.repeats.mean
+        return median(self.repeats.values) if self.repeats.values else None
+
+    def ratio(self, center: Center) -> float | None:
+        """Our number divided by the paper's."""
+        ours = self.middle(center)
+        return ours / self.paper if ours is not None and self.paper else None
+
+    def numbers(self, center: Center) -> dict[str, Any]:
+        """Everything that the files have of the cell, by the columns of the CSV file."""
+        low, high = self.ends
+        against, p_value = self.against or (None, None)
+        names = ("dataset", "sensitive", "method", "variant", "measure")
+        return {
+            **dict(zip(names, self.place, strict=True)),
+            "mean": self.repeats.mean,
+            "median": self.middle("median"),
+            "sd": self.repeats.sd,
+            "low": low,
+            "high": high,
+            "repeats": self.repeats.n,
+            "paper": self.paper,
+            "ratio": self.ratio(center),
+            "p_value": p_value,
+            "against": against,
+            "values": [float(value) if isfinite(value) else None for value in self.values],
+            "failed": self.reason,
+        }
 
 
-def experiment_document(
-    title: str,
-    measures: Sequence[Measure],
-    cells: Sequence[Cell],
-    *,
-    intro: str = "",
-    notes: Sequence[str] = (),
-    figures: Sequence[Figure] = (),
-    about: Provenance | None = None,
-    citation: str = paper.NEURONFAIR,
-    titles: Mapping[str, str] | None = None,
-    center: Center = "mean",
-    rows: Row = "subject",
-) -> ExperimentDocument:
-    """The document of an experiment, with all numbers computed.
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """How an experiment was run. `seconds` is the sum over all jobs."""
 
-    `titles` says how names are printed, `center` which number stands for the repeats, `rows`
-    whether a row is a subject or a subject and a variant.
+    date: str = ""
+    machine: str = ""
+    scale: str = ""
+    repeats: int = 0
+    seed: int | None = None
+    seconds: float | None = None
+    accuracy: Mapping[str, str] = field(default_factory=dict)  # on held-out rows
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExperimentTable:
+    """A table of a paper, run again: what the page, the Markdown, the CSV and the JSON are made
+    from.
+
+    `titles` contains names as they are printed, `center` is the number that stands for the repeats,
+    `rows` whether a row is a subject or a subject and a variant.
     """
-    known = {measure.key for measure in measures}
-    seen: set[tuple[str, ...]] = set()
-    for cell in cells:
-        if cell.measure not in known:
-            raise SettingError(
-                f"A cell has the measure '{cell.measure}', which the table does not have:"
-                f" {', '.join(sorted(known))}."
-            )
-        if cell.place in seen:
-            raise SettingError(
-                f"Two cells have the same place: {', '.join(cell.place)}. Give each method or"
-                " variant its own name."
-            )
-        seen.add(cell.place)
-    return ExperimentDocument(
-        confidence=CONFIDENCE,
-        center=center,
-        rows=rows,
-        title=title,
-        intro=intro,
-        citation=citation,
-        titles={**TITLES, **(titles or {})},
-        measures=measures,
-        cells=[cell.to_document(center) for cell in cells],
-        notes=notes,
-        figures=figures,
-        about=about or Provenance(),
-    )
+
+    title: str
+    measures: Sequence[Measure]
+    cells: Sequence[Cell]
+    intro: str = ""
+    notes: Sequence[str] = ()
+    figures: Sequence[Plot] = ()
+    about: Provenance = field(default_factory=Provenance)
+    citation: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    center: Center = "mean"
+    rows: Row = "subject"
+
+    def __post_init__(self) -> None:
+        known = {measure.key for measure in self.measures}
+        seen: set[tuple[str, ...]] = set()
+        for cell in self.cells:
+            if cell.measure not in known:
+                raise SettingError(
+                    f"A cell has the measure '{cell.measure}', which the table does not have:"
+                    f" {', '.join(sorted(known))}."
+                )
+            if cell.place in seen:
+                raise SettingError(
+                    f"Two cells have the same place: {', '.join(cell.place)}. Give each method or"
+                    " variant its own name."
+                )
+            seen.add(cell.place)
+        object.__setattr__(self, "titles", {**TITLES, **self.titles})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to dictionaries and lists, with all numbers computed."""
+        found: dict[str, Any] = msgspec.to_builtins(
+            {
+                "format": 2,
+                "confidence": CONFIDENCE,
+                **{name: value for name, value in vars(self).items() if name != "cells"},
+                "about": {name: value for name, value in asdict(self.about).items() if value},
+                "cells": [cell.numbers(self.center) for cell in self.cells],
+            }
+        )
+        return found
 
 
 def compare_with(cells: Iterable[Cell], reference: str, variant: str = "") -> list[Cell]:
-    """The cells, each with its p value against the reference method on the same data set, attribute
-    and measure, where both were repeated.
+    """Test each cell against the reference method on the same data set, attribute and measure,
+    where both were repeated.
     """
     cells = list(cells)
     name = f"{reference} ({variant})" if variant else reference
-    values = {
-        (cell.dataset, cell.sensitive, cell.measure): _finite(cell)
+    references = {
+        (cell.dataset, cell.sensitive, cell.measure): cell.repeats.values
         for cell in cells
         if (cell.method, cell.variant) == (reference, variant)
     }
 
     def compared(cell: Cell) -> Cell:
-        other = values.get((cell.dataset, cell.sensitive, cell.measure))
-        if other is None or (cell.method, cell.variant) == (reference, variant):
+        values = references.get((cell.dataset, cell.sensitive, cell.measure))
+        if values is None or (cell.method, cell.variant) == (reference, variant):
             return cell
-        p_value = t_test(_finite(cell), other)
+        p_value = t_test(cell.repeats.values, values)
         return cell if p_value is None else replace(cell, against=(name, p_value))
 
     return [compared(cell) for cell in cells]
-
-
-def _finite(cell: Cell) -> list[float]:
-    return [value for value in cell.values if isfinite(value)]
-
-
-# -- files -----------------------------------------------------------------------------------------
-
-
-def write(document: ExperimentDocument, folder: Path, name: str) -> list[Path]:
-    """Write name.md, name.csv, name.html and name.json, each atomically."""
-    texts = {
-        "md": markdown(document),
-        "csv": csv_text(document),
-        "html": page(document),
-        "json": encode(document).decode(),
-    }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"Cannot create the folder {folder}: {error.strerror}. Choose another place."
-        ) from error
-    paths = [folder / f"{name}.{ending}" for ending in texts]
-    for path, text in zip(paths, texts.values(), strict=True):
-        write_text(path, text)
-    return paths
-
-
-def csv_text(document: ExperimentDocument) -> str:
-    """The long format, one line for each cell. A missing number is empty; repeats are separated by
-    semicolons.
-    """
-    text = StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for cell in document.cells:
-        values = ";".join("nan" if value is None else repr(value) for value in cell.values)
-        row = {**msgspec.structs.asdict(cell), "values": values}
-        writer.writerow({name: spreadsheet_cell(value) for name, value in row.items()})
-    return text.getvalue()

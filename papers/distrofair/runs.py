@@ -6,21 +6,19 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
-import msgspec
-
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.report.formats import plural
 from fairprobe.runs.store import read_run
 from fairprobe.scenes.audit import ScenesRun
 from papers import paper
-from papers.base import Experiment, Plan
-from papers.document import ExperimentDocument, Provenance
+from papers.base import Experiment, Plan, in_brackets
 from papers.jobs import Job, Outcome
-from papers.tables import Cell
+from papers.tables import Cell, ExperimentTable, Provenance
 
 DATASETS, MUTATIONS, RECOGNIZERS = "all data sets", "all mutations", "all recognizers"
 PAPER = {DATASETS: "all", MUTATIONS: "all", RECOGNIZERS: "all"}  # as the paper's numbers name them
@@ -31,16 +29,6 @@ KNOWN = {
 }
 NOTHING = "–"  # where the runs, or they and the paper, have no number
 ORDER = ("insert", "delete", "rotate", MUTATIONS)
-TITLES = {
-    "coco": "MS-COCO",
-    "cityscapes": "Cityscapes",
-    "google": "Google",
-    "azure": "Microsoft",
-    "amazon": "Amazon",
-    "insert": "insertion",
-    "delete": "deletion",
-    "rotate": "rotation",
-}
 
 
 @dataclass(frozen=True)
@@ -53,8 +41,8 @@ class SceneRun:
 
 
 def read_runs(named: Iterable[str]) -> list[SceneRun]:
-    """The runs of these folders; each is FOLDER, or NAME=FOLDER to name its data set. "MS-COCO",
-    "coco_val2017" or "Cityscapes" is the paper's data set, "cocoa farm" another.
+    """Read the runs of these folders; each is FOLDER, or NAME=FOLDER to name its data set.
+    "MS-COCO", "coco_val2017" or "Cityscapes" is the paper's data set, "cocoa farm" another.
     """
     runs: list[SceneRun] = []
     for text in named:
@@ -80,7 +68,7 @@ def read_runs(named: Iterable[str]) -> list[SceneRun]:
 
 
 def named_folder(text: str) -> tuple[str, str]:
-    """NAME=FOLDER or FOLDER, of which the name is empty."""
+    """Split NAME=FOLDER; the name of a mere FOLDER is empty."""
     name, _, folder = text.rpartition("=")
     is_path = not name or Path(text).exists() or "/" in name  # the sign is a part of the path
     return ("", text) if is_path else (name, folder)
@@ -90,21 +78,20 @@ class SceneExperiment(Experiment):
     """A table made from runs that exist; it has no jobs."""
 
     from_runs = True
-    citation = paper.DISTROFAIR
-    titles: ClassVar[Mapping[str, str]] = TITLES
-    table: ClassVar[str]
+    citation = paper.PAPERS["DISTROFAIR"]
+    printed_in: ClassVar[str]  # the name of the paper's table
 
     @abstractmethod
     def measured(self, plan: Plan) -> Sequence[Cell]:
-        """Our numbers, without the paper's."""
+        """Return our numbers, without the paper's."""
 
     def stages(self, plan: Plan) -> Sequence[Sequence[Job]]:
         del plan
         return ()
 
     def cells(self, plan: Plan, outcome: Outcome) -> Sequence[Cell]:
-        """Our numbers, each beside the paper's; then those that only the paper has. Totals are
-        last.
+        """Return our numbers, each beside the paper's; then those that only the paper has. Totals
+        are last.
         """
         del outcome
         ours = [self.beside(cell) for cell in self.measured(plan)]
@@ -113,13 +100,13 @@ class SceneExperiment(Experiment):
         return _whole(ours, others)
 
     def beside(self, cell: Cell) -> Cell:
-        """The cell with the paper's number."""
+        """Add the paper's number."""
         names = (cell.dataset, cell.sensitive, cell.variant, cell.method, cell.measure)
-        key = (f"distrofair-{self.table}", *(PAPER.get(name, name) for name in names))
+        key = (f"distrofair-{self.printed_in}", *(PAPER.get(name, name) for name in names))
         return replace(cell, paper=paper.values().get(key))
 
     def printed(self) -> list[Cell]:
-        """The paper's numbers without ours."""
+        """Return the paper's numbers without ours."""
         keys = {measure.key for measure in self.measures}
         return [
             Cell(
@@ -131,32 +118,26 @@ class SceneExperiment(Experiment):
                 paper=one.value,
                 failed=NOTHING,
             )
-            for one in paper.figures(f"distrofair-{self.table}")
+            for one in paper.figures(f"distrofair-{self.printed_in}")
             if one.measure in keys
         ]
 
-    def document(
+    def table(
         self, plan: Plan, outcome: Outcome, about: Provenance | None = None
-    ) -> ExperimentDocument:
-        """What the runs show, and when and how they were made."""
+    ) -> ExperimentTable:
+        """Tabulate what the runs show, and when and how they were made."""
         del about
-        found = super().document(plan, outcome, self.provenance(plan))
-        return msgspec.structs.replace(found, intro=self.about)
+        return super().table(plan, outcome, self.provenance(plan))
 
     def size(self, plan: Plan, about: Provenance) -> str:
-        """Scenes and recognizers, and what the runs have of repeats, seed and commit."""
+        """Return scenes and recognizers, and what the runs have of repeats, seed and commit."""
         del plan
-        words = [about.scale]
-        if about.repeats:
-            words.append("1 repeat" if about.repeats == 1 else f"{about.repeats} repeats")
-        if about.seed is not None:
-            words.append(f"seed {about.seed}")
-        if "commit" in about.versions:
-            words.append(f"commit {about.versions['commit']}")
-        return f"({', '.join(words)})"
+        repeats = [plural(about.repeats, "repeat")] if about.repeats else []
+        seed = [] if about.seed is None else [f"seed {about.seed}"]
+        return in_brackets([about.scale, *repeats, *seed], about)
 
     def provenance(self, plan: Plan) -> Provenance:
-        """Of all runs together."""
+        """Describe all runs together."""
         runs = read_runs(plan.runs)
         documents = [run.document for run in runs]
         recognizers = len({one.name for document in documents for one in document.detectors})
@@ -167,10 +148,10 @@ class SceneExperiment(Experiment):
         return Provenance(
             date=max((one.created for one in documents), default="")[:10],
             scale="; ".join(
-                f"{run.document.data.scenes} scenes of {TITLES.get(run.dataset, run.dataset)}"
+                f"{run.document.data.scenes} scenes of {self.titles.get(run.dataset, run.dataset)}"
                 for run in runs
             )
-            + f", {recognizers} {'recognizer' if recognizers == 1 else 'recognizers'}",
+            + f", {plural(recognizers, 'recognizer')}",
             repeats=max((one.repeats for one in documents), default=0),
             seed=documents[0].seed if len({one.seed for one in documents}) == 1 else None,
             seconds=round(sum(sum(one.seconds.values()) for one in documents)),

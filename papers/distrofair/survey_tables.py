@@ -8,7 +8,7 @@ CSV files of its participants lie in its folder `answers`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import log10
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import ClassVar
 import msgspec
 
 from fairprobe.errors import DataError
+from fairprobe.report import Plot
 from fairprobe.results import RankTest
 from papers.base import Plan
 from papers.distrofair.answers import (
@@ -41,26 +42,16 @@ from papers.distrofair.runs import (
     read_runs,
 )
 from papers.distrofair.survey import REAL, SurveyKey, SurveyPicture, read_key
-from papers.document import Bar, BarGroup, Bars, Figure, Provenance
 from papers.jobs import Outcome
-from papers.tables import Cell
+from papers.page import grouped_bars
+from papers.tables import Cell, Provenance
 
 ANSWERS = "answers"
 EVERY, INDUCING = "every", "inducing"
-TITLES: Mapping[str, str] = {
-    **SceneExperiment.titles,
-    EVERY: "all pictures",
-    INDUCING: "error-inducing pictures",
-    REAL: "real pictures",
-    "participants": "all participants",
-    "valid": "valid participants",
-}
 
 
 class SurveyExperiment(SceneExperiment):
-    """Made from surveys."""
-
-    titles = TITLES
+    """A table made from surveys."""
 
     def provenance(self, plan: Plan) -> Provenance:
         keys = [key for _, key in keys_of(plan)]
@@ -71,7 +62,7 @@ class Table5(SurveyExperiment):
     """The pictures of the study."""
 
     name = "distrofair-table5"
-    table = "table5"
+    printed_in = "table5"
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         counts: Counter[tuple[str, str, str]] = Counter()
@@ -91,7 +82,7 @@ class Table10(SurveyExperiment):
     """How real and how likely the pictures look."""
 
     name = "distrofair-table10"
-    table = "table10"
+    printed_in = "table10"
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         found = ratings_of(plan)
@@ -128,7 +119,7 @@ class Figure4(SurveyExperiment):
     """The histogram of the ratings of realism."""
 
     name = "distrofair-figure4"
-    table = "figure4"
+    printed_in = "figure4"
     kinds: ClassVar[tuple[str, str]] = (REAL, MUTATIONS)
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
@@ -144,20 +135,15 @@ class Figure4(SurveyExperiment):
     def printed(self) -> list[Cell]:
         return []
 
-    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Figure]:
+    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Plot]:
         del outcome
         counts = {kind: Counter(map(round, own)) for kind, own in self._scores(plan).items()}
-        groups = [
-            BarGroup(
-                str(score),
-                [
-                    Bar("real" if kind == REAL else "mutated", counts[kind][score])
-                    for kind in self.kinds
-                ],
-            )
+        names = {REAL: "real", MUTATIONS: "mutated"}
+        groups = {
+            str(score): {names[kind]: float(counts[kind][score]) for kind in self.kinds}
             for score in range(TOP + 1)
-        ]
-        return [Bars("Figure 4: scores of realism", groups, "score", "count")]
+        }
+        return [grouped_bars("Figure 4: scores of realism", groups, "score", kind="count")]
 
     def _scores(self, plan: Plan) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {kind: [] for kind in self.kinds}
@@ -171,7 +157,7 @@ class RankTests(SceneExperiment):
     """RQ2 and RQ4: whether mutants can be told from other pictures."""
 
     name = "distrofair-tests"
-    table = "tests"
+    printed_in = "tests"
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         cells: list[Cell] = []

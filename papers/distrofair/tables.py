@@ -1,4 +1,5 @@
-"""DistroFair's tables 3, 4, 6 to 9, 11 and 12, from runs of `fairprobe audit-scenes`.
+"""DistroFair's tables 3, 4, 6 to 9, 11 and 12 and figures 2 and 3, from runs of
+`fairprobe audit-scenes`.
 
 Rajan et al., "Distribution-aware fairness test generation", Journal of Systems and Software, 2024.
 
@@ -11,14 +12,16 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import ClassVar, TypeAlias
 
+from fairprobe.report import Plot
+from fairprobe.scenes.accuracy import ClassAccuracy
 from fairprobe.scenes.analysis import Analysis, Total
 from fairprobe.scenes.oracles import Oracle
-from papers.base import Plan, measures
+from papers.base import Plan
 from papers.distrofair.runs import (
     DATASETS,
     MUTATIONS,
@@ -27,21 +30,11 @@ from papers.distrofair.runs import (
     SceneRun,
     read_runs,
 )
-from papers.document import Row
-from papers.tables import Cell
+from papers.jobs import Outcome
+from papers.page import grouped_bars
+from papers.tables import Cell, Row
 
 Place: TypeAlias = tuple[str, str, str, str]  # data set, attribute, method, variant
-
-EFFECT = measures("EFFECT")
-SETTINGS = (
-    "The paper tests three services on MS-COCO and Cityscapes. Runs of other recognizers and data"
-    " sets stand beside them; only the totals are comparable then, and they are about other"
-    " classes and pictures.",
-    "Some class always lies above the mean. Which classes are shown to fail more often than chance"
-    " gives is in the report of each run.",
-    "Intervals are those of the runs, over scenes; totals over several settings have none, since"
-    " settings share scenes.",
-)
 
 
 # -- tables 3 and 4: what was tested ---------------------------------------------------------------
@@ -51,7 +44,7 @@ class Table3(SceneExperiment):
     """The data sets."""
 
     name = "distrofair-table3"
-    table = "table3"
+    printed_in = "table3"
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
@@ -71,7 +64,7 @@ class Table4(SceneExperiment):
     """The recognizers."""
 
     name = "distrofair-table4"
-    table = "table4"
+    printed_in = "table4"
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
@@ -100,8 +93,7 @@ class Table6(SceneExperiment):
     """By the ground truth."""
 
     name = "distrofair-table6"
-    table = "table6"
-    measures = EFFECT
+    printed_in = "table6"
     rows: ClassVar[Row] = "variant"
     oracles: ClassVar[tuple[Oracle, ...]] = ("gt",)
 
@@ -141,7 +133,7 @@ class Table7(Table6):
     """By the metamorphic oracle."""
 
     name = "distrofair-table7"
-    table = "table7"
+    printed_in = "table7"
     oracles = ("exclusion", "inclusion")
 
 
@@ -177,7 +169,7 @@ class Table8(SceneExperiment):
     """Insertion beyond the distribution against insertion within it."""
 
     name = "distrofair-table8"
-    table = "table8"
+    printed_in = "table8"
     rows: ClassVar[Row] = "variant"
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
@@ -227,8 +219,7 @@ class Table9(SceneExperiment):
     """Seconds for a picture."""
 
     name = "distrofair-table9"
-    table = "table9"
-    titles: ClassVar[Mapping[str, str]] = {**SceneExperiment.titles, "distrofair": "DistroFair"}
+    printed_in = "table9"
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
         runs = read_runs(plan.runs)
@@ -275,7 +266,7 @@ class Table11(SceneExperiment):
     """RQ5: real pictures against generated ones with the same objects."""
 
     name = "distrofair-table11"
-    table = "table11"
+    printed_in = "table11"
     parts: ClassVar[tuple[str, str, str, str]] = ("rq5", "real", "generated", "pairs")
 
     def measured(self, plan: Plan) -> Sequence[Cell]:
@@ -312,5 +303,140 @@ class Table12(Table11):
     """RQ6: classes that were not mutated, in error-inducing pictures."""
 
     name = "distrofair-table12"
-    table = "table12"
+    printed_in = "table12"
     parts = ("rq6", "original", "mutated", "images")
+
+
+# -- figures 2 and 3 -------------------------------------------------------------------------------
+
+KINDS = ("original", "mutated")
+TINY = 1e-12  # equal rates do not differ by rounding
+
+
+class Figure2(SceneExperiment):
+    """Which classes lie below the mean accuracy, before and after."""
+
+    name = "distrofair-figure2"
+    printed_in = "figure2"
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        runs = read_runs(plan.runs)
+        sums: dict[tuple[str, str], list[int]] = {}
+        for run in runs:
+            for detector, (classes, originals, mutants) in below(run).items():
+                numbers = (len(classes), len(originals), len(mutants), len(mutants - originals))
+                for dataset in (run.dataset, DATASETS):
+                    for method in (detector, RECOGNIZERS):
+                        own = sums.setdefault((dataset, method), [0] * 4)
+                        own[:] = (a + b for a, b in zip(own, numbers, strict=True))
+        return [
+            Cell(dataset, "", method, "", measure.key, (float(value),))
+            for (dataset, method), (classes, before, after, only) in sums.items()
+            if classes
+            for measure, value in zip(
+                self.measures, (classes, before, after, only / classes), strict=True
+            )
+        ]
+
+    def figures(self, plan: Plan, outcome: Outcome) -> Sequence[Plot]:
+        """For each class, count the recognizers for which it is below the mean."""
+        del outcome
+        counts: dict[str, list[int]] = {}
+        for run in read_runs(plan.runs):
+            for classes, originals, mutants in below(run).values():
+                for label in sorted(classes):
+                    own = counts.setdefault(label, [0, 0])
+                    own[0] += label in originals
+                    own[1] += label in mutants
+        groups = {
+            label: dict(zip(("originals", "unusual pictures"), map(float, own), strict=True))
+            for label, own in sorted(counts.items())
+            if any(own)
+        }
+        title = "Figure 2: settings in which a class is below the mean accuracy"
+        return [grouped_bars(title, groups, "class", kind="count")]
+
+    def notes(self, plan: Plan, outcome: Outcome) -> Sequence[str]:
+        del outcome
+        sets = []
+        for run in read_runs(plan.runs):
+            for detector, (_, originals, mutants) in below(run).items():
+                parts = {
+                    "only in unusual pictures": mutants - originals,
+                    "in both": mutants & originals,
+                    "only in originals": originals - mutants,
+                }
+                named = "; ".join(
+                    f"{name}: {', '.join(sorted(labels)) or 'none'}"
+                    for name, labels in parts.items()
+                )
+                sets.append(f"{detector} on {run.dataset}: below the mean {named}.")
+        return (*self.remarks, *sets)
+
+
+def below(run: SceneRun) -> dict[str, tuple[set[str], set[str], set[str]]]:
+    """For each recognizer its classes, and those below the mean in originals and in mutants."""
+    rows: dict[str, list[ClassAccuracy]] = {}
+    for one in run.document.comparisons.accuracies:
+        rows.setdefault(one.detector, []).append(one)
+    found = {}
+    for detector, several in rows.items():
+        before, after = (fmean(getattr(one, key) for one in several) for key in KINDS)
+        found[detector] = (
+            {one.label for one in several},
+            {one.label for one in several if one.original < before - TINY},
+            {one.label for one in several if one.mutated < after - TINY},
+        )
+    return found
+
+
+class Figure3(SceneExperiment):
+    """Which violations two ways of looking share."""
+
+    name = "distrofair-figure3"
+    printed_in = "figure3"
+
+    def measured(self, plan: Plan) -> Sequence[Cell]:
+        sums = dict.fromkeys(("gt", "mt", "both", "mutants", "originals", "shared"), 0)
+        for run in read_runs(plan.runs):
+            for one in run.document.comparisons.overlaps:
+                for key in ("gt", "mt", "both"):
+                    sums[key] += getattr(one, key)
+            plain = run.document.comparisons.originals
+            if plain is not None:
+                sums["mutants"] += plain.mutants
+                sums["originals"] += plain.originals
+                sums["shared"] += plain.both
+        gt, mt, both, mutants, originals, shared = sums.values()
+        oracles, every = gt + mt - both, mutants + originals - shared
+        parts: dict[str, dict[str, float | None]] = {
+            "a": {
+                "gt": gt,
+                "mt": mt,
+                "both": both,
+                "either": oracles,
+                "covered": _of(both, gt),
+                "both_share": _of(both, oracles),
+                "only_gt": _of(gt - both, oracles),
+                "only_mt": _of(mt - both, oracles),
+            },
+            "b": {
+                "mutants": mutants,
+                "originals": originals,
+                "both": shared,
+                "either": every,
+                "covered": _of(shared, originals),
+                "alone": mutants - shared,
+                "only_mutants": _of(mutants - shared, every),
+                "gain": _of(mutants - originals, originals),
+            },
+        }
+        return [
+            Cell(DATASETS, "", RECOGNIZERS, variant, key, () if value is None else (value,))
+            for variant, numbers in parts.items()
+            for key, value in numbers.items()
+        ]
+
+
+def _of(some: int, whole: int) -> float | None:
+    return some / whole if whole else None

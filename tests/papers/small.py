@@ -9,7 +9,7 @@ import pytest
 from papers import neuronfair
 from papers.base import Plan, Subject, Variant
 from papers.jobs import Job
-from papers.neuronfair import Searches, Table6
+from papers.neuronfair import Searches
 from papers.neuronfair_figures import Figure5, Figure6
 
 GERMAN = (Subject("german", "gender"),)
@@ -25,5 +25,5 @@ def short_searches(patch: pytest.MonkeyPatch) -> None:
         return real(plan, subject, variant, repeat, **settings | shorter)
 
     patch.setattr(neuronfair, "search_job", short)
-    for table in (Searches, Table6, Figure5, Figure6):
+    for table in (Searches, Figure5, Figure6):
         patch.setattr(table, "subjects", GERMAN)

@@ -143,7 +143,7 @@ def test_every_number_of_the_package_is_shown() -> None:
     for experiment in EXPERIMENTS.values():
         if not isinstance(experiment, SceneExperiment) or experiment.name == "distrofair-figure4":
             continue
-        packaged = paper.figures(f"distrofair-{experiment.table}")
+        packaged = paper.figures(f"distrofair-{experiment.printed_in}")
         measures = {one.measure for one in packaged} - {"p"}
         shown = [cell.paper or 0 for cell in experiment.printed() if cell.measure in measures]
         assert sorted(one.value for one in packaged if one.measure in measures) == sorted(shown)

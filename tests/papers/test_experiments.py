@@ -18,17 +18,16 @@ from typer.testing import CliRunner
 
 from fairprobe import datasets
 from fairprobe.arrays import Rows
-from fairprobe.documents import Document, to_dict
 from fairprobe.errors import FairprobeError, SettingError, StorageError
 from fairprobe.interpret import LayerBias, coverage, neuron_bias
 from fairprobe.interpret.coverage import Coverage
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel
+from fairprobe.results import Result, to_dict
 from papers import neuronfair, neuronfair_figures, neuronfair_work, runner
 from papers.__main__ import app, words_of
 from papers.base import Experiment, Plan, Subject, Variant
 from papers.catalogue import EXPERIMENTS, experiment
-from papers.document import Bars, Provenance
 from papers.jobs import Job, JobProgress, Outcome
 from papers.neuronfair import SUBJECTS, Table4
 from papers.neuronfair_work import (
@@ -40,10 +39,10 @@ from papers.neuronfair_work import (
     Task,
     TrainedNetwork,
 )
-from papers.page import markdown
+from papers.page import markdown, write
 from papers.paper import figures
 from papers.runner import run
-from papers.tables import write
+from papers.tables import Provenance
 from tests.papers.experiment_work import InThisProcess
 from tests.papers.small import short_searches
 
@@ -157,7 +156,7 @@ def test_a_table_without_any_result_says_why(name: str) -> None:
     one = EXPERIMENTS[name]
     plan = Plan(repeats=2, fetched=frozenset({"adult", "german", "bank", "compas"}))
     jobs = [job.id for stage in one.stages(plan) for job in stage]
-    text = markdown(one.document(plan, Outcome({}, dict.fromkeys(jobs, "out of memory"), {})))
+    text = markdown(one.table(plan, Outcome({}, dict.fromkeys(jobs, "out of memory"), {})))
     assert "out of memory" in text
     if re.fullmatch(
         r"neuronfair-table\d", one.name
@@ -181,7 +180,7 @@ def test_an_unknown_experiment_is_refused_with_a_suggestion(tmp_path: Path) -> N
 
 # -- tables of nothing -----------------------------------------------------------------------------
 
-NOTHING: dict[str, Document] = {
+NOTHING: dict[str, Result] = {
     "train": TrainedNetwork(files={}, accuracy=0.8, held_out=10),
     "generate": SearchResult(
         idis=0,
@@ -220,7 +219,7 @@ def test_an_experiment_that_finds_nothing_at_all_still_has_its_table(
     one, plan = EXPERIMENTS[name], Plan(repeats=repeats)
     jobs = [job for stage in one.stages(plan) for job in stage]
     results = {job.id: to_dict(NOTHING[job.work.partition(":")[2]]) for job in jobs}
-    document = one.document(plan, Outcome(results, {}, {}))
+    document = one.table(plan, Outcome(results, {}, {}))
     assert all(path.stat().st_size for path in write(document, tmp_path, name))
     for cell in document.cells:
         assert cell.mean in (None, 0, 1)  # no finding, no rate; one second each
@@ -232,7 +231,7 @@ def test_a_result_that_its_work_cannot_have_returned_is_refused() -> None:
     nothing = to_dict(NOTHING["generate"])
     results = {job.id: nothing | {"gsr": -1} for job in jobs}
     with pytest.raises(StorageError, match=r"record of job 'generate-.*Expected `float` >= 0"):
-        one.document(plan, Outcome(results, {}, {}))
+        one.table(plan, Outcome(results, {}, {}))
 
 
 # -- whole runs on German Credit -------------------------------------------------------------------
@@ -382,7 +381,7 @@ def test_figure_6_takes_a_network_for_the_codes_of_adult(tmp_path: Path) -> None
     results = {
         job.id: to_dict(neuronfair_work.neuron_coverage(job.settings | small, {})) for job in jobs
     }
-    notes = figure.document(plan, Outcome(results, {}, {})).notes
+    notes = figure.table(plan, Outcome(results, {}, {})).notes
     assert re.fullmatch(
         r"Biased neurons by layer: 1: \d of 8\. The most biased layer is 1\.", notes[0]
     )
@@ -415,7 +414,7 @@ def test_figure_6_counts_each_biased_neuron_once_and_measures_overlaps() -> None
         }
         for variant in figure.variants
     }
-    found = figure.document(plan, Outcome(results, {}, {}))
+    found = figure.table(plan, Outcome(results, {}, {}))
     means = {(cell.measure, cell.method): cell.mean for cell in found.cells}
     assert means["union_most_idis", "neuronfair"] == 1
     assert means["union_idis", "neuronfair"] == 1
@@ -427,14 +426,14 @@ def test_figure_6_counts_each_biased_neuron_once_and_measures_overlaps() -> None
     assert means["with_misses", "neuronfair"] == 0
     assert means["with_misses", "random"] is None  # no neuron at all
     assert ("with_neuronfair", "neuronfair") not in means
-    shares, overlap = found.figures
-    assert isinstance(shares, Bars)
-    assert isinstance(overlap, Bars)
-    labels = [group.label for group in shares.groups]
+    shares, overlap = (figure.numbers for figure in found.figures)
+    assert shares is not None
+    assert overlap is not None
+    labels = [row[0] for row in shares.rows]
     assert len(set(labels)) == 8
-    assert max(map(len, labels)) <= 36  # else the chart cuts them off
-    counts = {group.label: group.bars[0].value for group in overlap.groups}
-    assert sum(value or 0 for value in counts.values()) == 4
+    assert max(len(str(label)) for label in labels) <= 36  # else the chart cuts them off
+    counts = {row[0]: float(str(row[1])) for row in overlap.rows}
+    assert sum(counts.values()) == 4
     assert {label: value for label, value in counts.items() if value} == {
         "ADF, EIDIG, NeuronFair": 1,
         "EIDIG, NeuronFair only": 1,
@@ -447,9 +446,9 @@ def test_figure_6_counts_each_biased_neuron_once_and_measures_overlaps() -> None
 def test_the_title_says_how_large_an_experiment_was_and_on_which_commit() -> None:
     plan = Plan(scale="full", repeats=3, seed=4, seconds=30)
     about = Provenance(versions={"fairprobe": "0.1.0", "commit": "abcdef1"})
-    title = EXPERIMENTS["neuronfair-table5"].document(plan, Outcome({}, {}, {}), about).title
+    title = EXPERIMENTS["neuronfair-table5"].table(plan, Outcome({}, {}, {}), about).title
     assert title.endswith("(full scale, 30 CPU seconds, 3 repeats, seed 4, commit abcdef1)")
-    other = EXPERIMENTS["neuronfair-table4"].document(plan, Outcome({}, {}, {}), about).title
+    other = EXPERIMENTS["neuronfair-table4"].table(plan, Outcome({}, {}, {}), about).title
     assert other.endswith("(full scale, 3 repeats, seed 4, commit abcdef1)")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -13,20 +14,18 @@ import pandas as pd
 import pytest
 
 from fairprobe import networks
-from fairprobe.documents import decode, to_dict
+from fairprobe.documents import to_dict
 from fairprobe.errors import SettingError
 from fairprobe.models import Encoder
 from fairprobe.repairs import Blind
-from papers import iifr, iifr_models, paper, runner
-from papers.base import Experiment, Plan, Subject
+from papers import iifr, iifr_models, page, paper, runner
+from papers.base import Experiment, Plan, Subject, Variant
 from papers.catalogue import EXPERIMENTS, experiment
 from papers.data.iifr import load_iifr
-from papers.document import ExperimentDocument, Lines, Measure
 from papers.iifr import ADULT, GERMAN, MODELS, SUBJECTS, Sweep, fitting
 from papers.iifr_models import FittedModel
 from papers.jobs import Job, Outcome
-from papers.page import markdown, page
-from papers.tables import Cell, experiment_document
+from papers.tables import Cell, ExperimentTable, Measure
 from tests.helpers import assets
 from tests.papers.experiment_work import InThisProcess
 
@@ -126,13 +125,13 @@ def test_tables_1_and_2_count_what_the_paper_prints(
     for name in ("iifr-table1", "iifr-table2"):
         done = experiment(name, tmp_path, workers=1, repeats=3)
         assert {path.stem for path in done.paths} == {name}
-        document = decode(done.paths[-1].read_bytes(), ExperimentDocument, name=name)
-        assert "repeat" not in document.title
-        for cell in document.cells:
-            (value,) = cell.values
+        table = json.loads(done.paths[-1].read_text(encoding="utf-8"))
+        assert "repeat" not in table["title"]
+        for cell in table["cells"]:
+            (value,) = cell["values"]
             assert value is not None
-            if cell.paper is not None:
-                assert value == pytest.approx(cell.paper, abs=0.0005)
+            if cell["paper"] is not None:
+                assert value == pytest.approx(cell["paper"], abs=0.0005)
                 compared += 1
     printed = [row for row in transcript("more") if row["table"] in ("table1", "table2")]
     values = [one.value for number in (1, 2) for one in paper.figures(f"iifr-table{number}")]
@@ -273,10 +272,10 @@ def test_where_all_attempts_die_the_result_says_so_and_has_no_number(
     assert iifr_models.fit(german("mlp"), {}) == FittedModel(rejected=5, collapsed=True)
 
 
-def outcome(*results: dict[str, Any], failed: int = 0) -> tuple[Outcome, list[Job]]:
+def outcome(*results: dict[str, Any], failed: int = 0) -> Outcome:
     jobs = [fitting(FULL, GERMAN, "mlp", repeat) for repeat in range(len(results) + failed)]
     done = {job.id: result for job, result in zip(jobs, results, strict=False)}
-    return Outcome(done, {job.id: "out of memory" for job in jobs[len(results) :]}, {}), jobs
+    return Outcome(done, {job.id: "out of memory" for job in jobs[len(results) :]}, {})
 
 
 ALIVE = {"accuracy": 0.7, "rejected": 0, "collapsed": False}
@@ -314,8 +313,10 @@ REASONS: dict[str, tuple[list[dict[str, Any]], int, tuple[float, ...], str]] = {
 @pytest.mark.parametrize("what", REASONS)
 def test_a_cell_says_what_became_of_its_repeats(what: str) -> None:
     results, failed, values, reason = REASONS[what]
-    found, jobs = outcome(*results, failed=failed)
-    filled = iifr.fill(FULL, found, Cell("german", "age", "mlp", "", "accuracy"), jobs)
+    table = iifr.Table4()
+    plan = replace(FULL, repeats=len(results) + failed)
+    found = outcome(*results, failed=failed)
+    filled = table.cell(plan, found, GERMAN, Variant("mlp"), table.measures[0])
     assert (filled.values, filled.failed) == (values, reason)
 
 
@@ -372,17 +373,17 @@ def test_tables_4_and_7_show_every_model_by_its_median(tmp_path: Path) -> None:
     assert groups["mean"].astype(float).between(0, 1).all()
 
 
-def computed(one: Experiment) -> ExperimentDocument:
+def computed(one: Experiment) -> ExperimentTable:
     """The document of a quick run with one repeat, in this process."""
     plan = Plan(repeats=1)
     (jobs,) = one.stages(plan)
     results = {job.id: to_dict(iifr_models.fit(job.settings, {})) for job in jobs}
-    return one.document(plan, Outcome(results, {}, {}))
+    return one.table(plan, Outcome(results, {}, {}))
 
 
 @pytest.mark.usefixtures("only_german")
 def test_table_8_has_a_row_for_each_threshold() -> None:
-    text = markdown(computed(iifr.Table8()))
+    text = page.markdown(computed(iifr.Table8()))
     rows = [line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| German")]
     assert rows[:3] == ["age, ε 0.80", "age, ε 0.90", "age, ε 1.00"]
 
@@ -392,38 +393,33 @@ def test_a_sweep_is_drawn_and_has_a_row_for_each_strength(monkeypatch: pytest.Mo
     document = computed(iifr.Figure6())
     variants = {cell.variant for cell in document.cells}
     assert variants == {"λ 0", "λ 0.3", "λ 1", "no λ"}
-    assert page(document).count("<svg") >= len(Sweep.measures)
-    text = markdown(document)
+    assert page.page(document).count("<svg") >= len(Sweep.measures)
+    text = page.markdown(document)
     assert "| German Credit | age, λ 0.3 |" in text
     assert "| German Credit | age, no λ | not applicable | not applicable |" in text
     assert "not run" not in text
-    figure = document.figures[0]
-    assert isinstance(figure, Lines)
-    ours = [
-        cell.median
+    numbers = document.figures[0].numbers
+    assert numbers is not None
+    medians = {
+        (cell.method, cell.variant): page.optional("share", cell.middle("median"))
         for cell in document.cells
-        if (cell.measure, cell.method) == ("accuracy", "mlp+iifr")
-    ]
-    assert (figure.series[0].x, figure.series[0].y) == ((0, 0.3, 1), ours[:-1])
-    eidig = figure.series[-1]
-    assert eidig.name == "MLP+EIDIG"
-    assert len(eidig.y) == 3
-    assert set(eidig.y) == {
-        cell.median
-        for cell in document.cells
-        if (cell.measure, cell.method, cell.variant) == ("accuracy", "mlp+eidig", "no λ")
-    } - {None}
+        if cell.measure == "accuracy"
+    }
+    strengths = ("λ 0", "λ 0.3", "λ 1")
+    column, eidig = (numbers.head.index(name) for name in ("MLP+IIFR", "MLP+EIDIG"))
+    assert [row[column] for row in numbers.rows] == [medians["mlp+iifr", one] for one in strengths]
+    assert {row[eidig] for row in numbers.rows} == {medians["mlp+eidig", "no λ"]}
 
 
 def test_what_stands_for_the_repeats_is_the_median_only_where_a_table_says_so() -> None:
     measure = Measure("accuracy", "Accuracy", "share")
     place = Cell("german", "age", "mlp", "", "accuracy", (0.1, 0.2, 0.9), paper=0.4)
-    by_mean = experiment_document("T", (measure,), (place,))
-    by_median = experiment_document("T", (measure,), (place,), center="median")
-    assert by_mean.cells[0].ratio == pytest.approx(1)
-    assert by_median.cells[0].ratio == pytest.approx(0.5)
-    assert "40.00 ± 43.59 %" in markdown(by_mean)
-    assert "20.00 ± 43.59 %" in markdown(by_median)
+    by_mean = ExperimentTable(title="T", measures=(measure,), cells=(place,))
+    by_median = ExperimentTable(title="T", measures=(measure,), cells=(place,), center="median")
+    assert by_mean.cells[0].ratio(by_mean.center) == pytest.approx(1)
+    assert by_median.cells[0].ratio(by_median.center) == pytest.approx(0.5)
+    assert "40.00 ± 43.59 %" in page.markdown(by_mean)
+    assert "20.00 ± 43.59 %" in page.markdown(by_median)
 
 
 def test_each_name_is_the_repair_that_the_paper_means() -> None:

@@ -18,7 +18,6 @@ from fairprobe.repairs.points import random_points
 from papers import neuronfair_repair, runner
 from papers.base import Plan, Subject, Variant
 from papers.catalogue import EXPERIMENTS, Finished, experiment
-from papers.document import CellDocument
 from papers.jobs import Job, Outcome, Plain
 from papers.neuronfair import NEURONFAIR, SUBJECTS, training
 from papers.neuronfair_repair import (
@@ -36,6 +35,7 @@ from papers.neuronfair_repair import (
 )
 from papers.neuronfair_work import Task
 from papers.runner import run
+from papers.tables import Cell
 from tests.papers.experiment_work import InThisProcess
 
 GERMAN = Subject("german", "gender")
@@ -125,8 +125,8 @@ def only_german(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Repairs, "subjects", (GERMAN,))
 
 
-def found(name: str, plan: Plan, outcome: Outcome) -> dict[tuple[str, str], CellDocument]:
-    document = EXPERIMENTS[name].document(plan, outcome)
+def found(name: str, plan: Plan, outcome: Outcome) -> dict[tuple[str, str], Cell]:
+    document = EXPERIMENTS[name].table(plan, outcome)
     return {
         (cell.measure, cell.method): cell for cell in document.cells if cell.dataset == "german"
     }
@@ -136,14 +136,14 @@ def found(name: str, plan: Plan, outcome: Outcome) -> dict[tuple[str, str], Cell
 def test_table_7_measures_the_fall_against_the_control_and_the_others_against_before() -> None:
     plan = Plan(repeats=2)
     cells = found("neuronfair-table7", plan, made_up(plan, RATES))
-    assert cells["dm_rs", "neuronfair"].values == [0.005, 0.015]
+    assert cells["dm_rs", "neuronfair"].values == (0.005, 0.015)
     assert cells["dm_rs", "neuronfair"].paper == 0.0049
     assert cells["fall", "neuronfair"].values == pytest.approx(
-        [0.95, 0.85]
+        (0.95, 0.85)
     )  # the control's mean is 0.10
     assert cells["fall", "neuronfair"].paper == pytest.approx(1 - 0.0049 / 0.0516)
-    assert cells["worst_other", "retrained"].values == pytest.approx([0.18 / 0.16, 0.22 / 0.16])
-    assert cells["dm_rs", "neuronfair"].against == "retrained"
+    assert cells["worst_other", "retrained"].values == pytest.approx((0.18 / 0.16, 0.22 / 0.16))
+    assert (cells["dm_rs", "neuronfair"].against or ("",))[0] == "retrained"
     assert ("fall", "retrained") not in cells
     assert ("added", "before") not in cells
 
@@ -153,10 +153,10 @@ def test_table_9_has_the_order_of_each_repeat_and_of_all() -> None:
     plan = Plan(repeats=2)
     outcome = made_up(plan, RATES)
     cells = found("neuronfair-table9", plan, outcome)
-    assert cells["spearman", "auc"].values == pytest.approx([1, 1])
+    assert cells["spearman", "auc"].values == pytest.approx((1, 1))
     assert cells["spearman", "auc"].paper == 1
-    assert cells["spearman", "auc_scale_free"].values == pytest.approx([-1, -1])
-    assert cells["spearman_repaired", "auc"].values == pytest.approx([1])
+    assert cells["spearman", "auc_scale_free"].values == pytest.approx((-1, -1))
+    assert cells["spearman_repaired", "auc"].values == pytest.approx((1,))
     first = [
         0.08,
         0.04,
@@ -171,7 +171,7 @@ def test_table_9_has_the_order_of_each_repeat_and_of_all() -> None:
     every = [rate for rates in RATES.values() for rate in rates]
     assert cells["cost", "dm_rs"].mean == pytest.approx(2 * np.mean(every))
     assert set(cells["cost", "auc"].values) == {0.5, 1.5}
-    document = EXPERIMENTS["neuronfair-table9"].document(plan, outcome)
+    document = EXPERIMENTS["neuronfair-table9"].table(plan, outcome)
     assert [cell.mean for cell in document.cells if cell.dataset == "all"] == pytest.approx([1, -1])
 
 
@@ -184,7 +184,7 @@ def test_a_network_that_decides_nothing_is_left_out_and_named() -> None:
         "dm_rs": 0.0,
     }
     cell = found("neuronfair-table7", plan, outcome)["dm_rs", "neuronfair"]
-    assert cell.values == [0.005]
+    assert cell.values == (0.005,)
     assert "1 of 2 repeats, the network gives everybody the same answer" in cell.failed
 
 

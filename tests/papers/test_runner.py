@@ -27,8 +27,7 @@ from fairprobe.workers.base import DIED
 from papers import runner
 from papers.base import Variant
 from papers.catalogue import experiment
-from papers.document import JobDescription, JobRecord
-from papers.jobs import Job, JobProgress, Outcome
+from papers.jobs import Job, JobDescription, JobProgress, JobRecord, Outcome
 from papers.neuronfair import Table4
 from papers.runner import run
 from tests.papers.experiment_work import InThisProcess
@@ -355,7 +354,7 @@ def test_a_result_that_cannot_be_json_is_a_failure_that_says_so(lab: Lab) -> Non
     for what, why in (
         ("nan", "cannot be written as JSON: Out of range float"),
         ("object", "cannot be written as JSON: Object of type PosixPath"),
-        ("list", "returned a list; expected a dictionary or a document"),
+        ("list", "returned a list; expected a dictionary or a result"),
     ):
         assert why in outcome.failures[what]
 

@@ -40,9 +40,9 @@ from papers.base import Plan
 from papers.catalogue import EXPERIMENTS, experiment
 from papers.distrofair.answers import evaluate_survey
 from papers.distrofair.survey import write_survey
-from papers.document import Bars, CellDocument
 from papers.jobs import Outcome
 from papers.page import markdown
+from papers.tables import Cell
 from tests.scene_runs import scenes_run
 from tests.toy_scenes import COLORS, fair, toy_scenes, unfair
 
@@ -658,8 +658,8 @@ def test_the_paper_s_tables_are_made_from_a_run(whole: SceneAudit, tmp_path: Pat
     folder = whole.evidence.folder
     plan, nothing = Plan(runs=(f"toys={folder}",)), Outcome({}, {}, {})
 
-    def cells(name: str) -> dict[tuple[str, ...], CellDocument]:
-        document = EXPERIMENTS[f"distrofair-{name}"].document(plan, nothing)
+    def cells(name: str) -> dict[tuple[str, ...], Cell]:
+        document = EXPERIMENTS[f"distrofair-{name}"].table(plan, nothing)
         assert markdown(document).startswith("# DistroFair")
         assert f"({len(SCENES)} scenes of toys, 2 recognizers, 1 repeat, seed 0" in document.title
         assert document.title.endswith(f", commit {commit()})" if commit() else ")")
@@ -691,12 +691,12 @@ def test_the_paper_s_tables_are_made_from_a_run(whole: SceneAudit, tmp_path: Pat
             errors, tests = sum(one.error_inducing for one in own), sum(one.tests for one in own)
             assert (total["error_inducing"].mean, total["tests"].mean) == (errors, tests)
             assert total["error_rate"].mean == pytest.approx(errors / tests)
-            assert total["error_rate"].ratio is not None
+            assert total["error_rate"].ratio("mean") is not None
     assert six["all data sets", "all mutations", "all recognizers", "", "classes"].paper == 451
     google = six["coco", "insert", "google", "", "violations"]
     assert (google.mean, google.paper, google.failed) == (None, 16, "–")
     single = six["toys", "insert", "unfair", "", "error_rate"]
-    assert single.low is not None
+    assert single.ends[0] is not None
     eight = cells("table8")
     gain = eight["all data sets", "exclusion", "all recognizers", "", "error_gain"]
     assert gain.paper == pytest.approx(1.3148)
@@ -733,10 +733,10 @@ def test_the_paper_s_tables_are_made_from_a_run(whole: SceneAudit, tmp_path: Pat
     assert ranks["all data sets", "clip", "all recognizers", "", "u"].paper == 448.5
     only = cells("figure2")["all data sets", "", "all recognizers", "", "only_mutants"]
     assert only.paper == pytest.approx(0.218)
-    names = " ".join(EXPERIMENTS["distrofair-figure2"].document(plan, nothing).notes)
+    names = " ".join(EXPERIMENTS["distrofair-figure2"].table(plan, nothing).notes)
     assert "unfair on toys: below the mean only in unusual pictures: bicycle" in names
     with pytest.raises(SettingError, match="both test"):
-        EXPERIMENTS["distrofair-table6"].document(Plan(runs=plan.runs * 2), nothing)
+        EXPERIMENTS["distrofair-table6"].table(Plan(runs=plan.runs * 2), nothing)
     with pytest.raises(SettingError, match="Name their folders"):
         experiment("distrofair-table6", tmp_path)
     with pytest.raises(SettingError, match="not made from runs"):
@@ -773,7 +773,7 @@ def test_what_people_and_clip_say_stands_beside_the_paper_s_tests(
         score = 8 if one["operator"] == "real" else 2
         lines.append(f"anna,{one['name']},{score},9,{one['vehicles']}")
     (tmp_path / "answers" / "anna.csv").write_text("\n".join(lines))
-    table = EXPERIMENTS["distrofair-tests"].document(
+    table = EXPERIMENTS["distrofair-tests"].table(
         Plan(runs=(f"toys={tmp_path}",)), Outcome({}, {}, {})
     )
     rows = {(one.sensitive, one.measure): one for one in table.cells if one.dataset != "toys"}
@@ -797,7 +797,7 @@ def test_surveys_are_mixed_and_make_the_paper_s_tables(whole: SceneAudit, tmp_pa
     assert all((study / "survey" / f"{one['name']}.jpg").exists() for one in key)
     plan, nothing = Plan(runs=(str(study),)), Outcome({}, {}, {})
     with pytest.raises(DataError, match="no answers"):
-        EXPERIMENTS["distrofair-table10"].document(plan, nothing)
+        EXPERIMENTS["distrofair-table10"].table(plan, nothing)
     (study / "answers").mkdir()
     with (study / "answers" / "anna.csv").open("w", newline="") as file:
         writer = csv.writer(file)
@@ -806,7 +806,7 @@ def test_surveys_are_mixed_and_make_the_paper_s_tables(whole: SceneAudit, tmp_pa
             score = 8 if one["operator"] == "real" else 2
             writer.writerow(("anna", one["name"], score, 9, one["vehicles"]))
     five, ten, four = (
-        EXPERIMENTS[f"distrofair-{name}"].document(plan, nothing)
+        EXPERIMENTS[f"distrofair-{name}"].table(plan, nothing)
         for name in ("table5", "table10", "figure4")
     )
     assert five.title.endswith("user study (12 pictures)")
@@ -819,9 +819,9 @@ def test_surveys_are_mixed_and_make_the_paper_s_tables(whole: SceneAudit, tmp_pa
     assert rated[*every, "realism_ratio"].mean == pytest.approx(0.25)
     assert rated[*every, "realism_ratio"].paper == pytest.approx(0.804)
     (bars,) = four.figures
-    assert isinstance(bars, Bars)
-    heights = {group.label: [bar.value for bar in group.bars] for group in bars.groups}
-    assert (heights["8"], heights["2"], heights["0"]) == ([6, 0], [0, 6], [0, 0])
+    assert bars.numbers is not None
+    heights = {row[0]: list(row[1:]) for row in bars.numbers.rows}
+    assert (heights["8"], heights["2"], heights["0"]) == (["6", "0"], ["0", "6"], ["0", "0"])
     wrong = CLI.invoke(
         papers_app, ["mix-surveys", str(folder), "--mix", "x=1", "--out", str(study)]
     )
