@@ -423,7 +423,8 @@ def test_four_files_are_written(tmp_path: Path) -> None:
         "table4.html",
         "table4.json",
     ]
-    assert json.loads(paths[3].read_text(encoding="utf-8")) == json.loads(json.dumps(document.to_dict()))
+    written = json.loads(paths[3].read_text(encoding="utf-8"))
+    assert written == json.loads(json.dumps(document.to_dict()))
     assert paths[0].read_text(encoding="utf-8") == markdown(document)
     assert sorted(path.name for path in paths[0].parent.iterdir()) == sorted(
         path.name for path in paths
