@@ -79,7 +79,8 @@ def _ends(chart: Bars) -> tuple[float, float]:
         number = chart.number(bar)
         values += [end for end in (*_interval(bar), number.estimate) if end is not None]
     low, high = min(values), max(values)
-    high = min(high + 0.03 * (high - low), 1.0 if chart.unit == "share" else inf)
+    is_share = chart.unit == "share" and high <= 1
+    high = min(high + 0.03 * (high - low), 1.0 if is_share else inf)
     return low, high if high > low else low + 1.0
 
 

@@ -20,6 +20,7 @@ from fairprobe.scenes.scene import Mutation
 Columns: TypeAlias = Mapping[str, Callable[[Any], str | Number | Cell]]
 
 TINY = 1e-9  # of a rate: rounding
+MAX_ROWS = 12  # of a table that is not folded
 WORDS = {
     "insert": "insertion",
     "delete": "deletion",
@@ -176,7 +177,10 @@ def comparisons_section(comparisons: Comparisons) -> Section:
             cells = [dict(_cells(row)) for row in rows]
         if cells:
             words = [index for index, cell in enumerate(cells[0].values()) if isinstance(cell, str)]
-            table = Table(tuple(cells[0]), [tuple(row.values()) for row in cells], words=words)
+            rows = [tuple(row.values()) for row in cells]
+            is_long = len(rows) > MAX_ROWS
+            caption = f"All {len(rows)} rows" if is_long else ""
+            table = Table(tuple(cells[0]), rows, caption, words=words, folded=is_long)
             sections.append(Section(title, [Text(about, "note"), table]))
     return Section("Comparisons", [*sections, _quality(comparisons.quality or ImageQuality())])
 

@@ -233,7 +233,7 @@ def _recognizer(run: ScenesRun, detector: str) -> Section:
             Text(sentence),
             *(
                 Plot(
-                    _heading(analysis),
+                    _title(analysis),
                     _bars(analysis, MAX_BARS),
                     _about(analysis),
                     _class_table(run, analysis),
