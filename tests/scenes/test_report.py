@@ -119,7 +119,7 @@ def fair() -> list[Any]:
             ["No class was shown to fail more than the others", "“bicycle” at Argus: perhaps by"],
         ),
         (EMPTY, ["Interrupted while making mutants.", "no mutated picture was made and answered"]),
-        ({"results": [analysis("delete", "exclusion")]}, ["lost objects, deletion"]),
+        ({"results": [analysis("delete", "exclusion")]}, ["Lost objects, deletion"]),
         (
             {"results": [replace(analysis("all", "gt"), classes=(), unfair=())]},
             ["no class that was not mutated has 10 objects or more"],
