@@ -112,13 +112,6 @@ def test_generated_rows_survive_the_way_through_words(loaded: tuple[str, Dataset
     np.testing.assert_array_equal(rows_from_frame(in_words(x, data), data.domain), x)
 
 
-def test_loading_twice_gives_the_same(loaded: tuple[str, Dataset]) -> None:
-    name, data = loaded
-    again = LOADERS[name]()
-    np.testing.assert_array_equal(again.x, data.x)
-    assert again.x is not data.x
-
-
 # -- codings ---------------------------------------------------------------------------------------
 
 
@@ -133,13 +126,6 @@ def test_adult_reads_in_words() -> None:
         "Asian-Pac-Islander",
         ">50K",
     )
-
-
-def test_adult_domain_is_the_literatures() -> None:
-    domain = datasets.adult().domain
-    assert domain.low.tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-    assert domain.high.tolist() == [9, 7, 39, 15, 6, 13, 5, 4, 1, 99, 39, 99, 39]
-    assert (domain.index("age"), domain.index("race"), domain.index("gender")) == (0, 7, 8)
 
 
 def test_adult_equals_the_literatures_coding(assets: Path) -> None:
@@ -230,30 +216,6 @@ def test_packaged_values_are_the_sources(name: str, assets: Path) -> None:
     pd.testing.assert_frame_equal(published, source[list(published.columns)])
 
 
-def test_compas_file_identifies_nobody() -> None:
-    assert set(read_packaged("compas").columns) == {
-        "sex",
-        "age",
-        "age_cat",
-        "race",
-        "juv_fel_count",
-        "juv_misd_count",
-        "juv_other_count",
-        "priors_count",
-        "c_charge_degree",
-        "c_charge_desc",
-        "days_b_screening_arrest",
-        "is_recid",
-        "score_text",
-        "two_year_recid",
-    }
-
-
-def test_an_unknown_packaged_table() -> None:
-    with pytest.raises(SettingError, match="Did you mean 'german'"):
-        read_packaged("germany")
-
-
 @pytest.mark.parametrize("name", SOURCES)
 def test_packaged_bytes_carry_no_time(name: str) -> None:
     content = packaged.packaged_file(name).read_bytes()
@@ -306,12 +268,6 @@ def test_the_catalogue_agrees_with_the_table(name: str) -> None:
     assert (entry.name, entry.card) == (data.name, data.card)
 
 
-def test_the_catalogue_lists_all_data_sets() -> None:
-    assert names() == ("adult", "bank", "compas", "german")
-    assert [entry.name for entry in catalogue()] == list(names())
-    assert set(names()) <= set(datasets.__all__)
-
-
 def test_a_data_set_is_registered_by_its_own_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packaged, "REGISTRY", dict(packaged.REGISTRY))
     card = Card("Toy", "Two people.", "made up", "none", "")
@@ -334,10 +290,6 @@ def test_a_data_set_is_registered_by_its_own_file(monkeypatch: pytest.MonkeyPatc
 def test_the_catalogue_reads_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pd, "read_csv", lambda *_, **__: pytest.fail("a table was read"))
     assert len(catalogue()) == 4
-
-
-def test_load_passes_options_on() -> None:
-    assert load("compas", coding="free").x.shape[1] == 402
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from fairprobe.datasets import adult, open_table, read_domain, read_packaged, write_domain
-from fairprobe.errors import DataError, DomainError, FairprobeError, SettingError
+from fairprobe.errors import DataError, FairprobeError
 
 TEXT = """age,sex,region,hours,pay,income
 31,m,1,40,1.5,high
@@ -110,15 +110,6 @@ def test_a_file_and_frames_of_it_give_the_same_rows(path: Path, tmp_path: Path) 
     assert in_memory.origin["path"] is None
 
 
-def test_dropped_columns_are_named_in_the_card(path: Path) -> None:
-    data = open_table(path, label="income", drop=["pay", "hours"])
-    assert data.domain.names == ("age", "sex", "region")
-    assert data.card is not None
-    assert "dropped columns: pay, hours" in data.card.about
-    assert data.origin is not None
-    assert data.origin["drop"] == ["pay", "hours"]
-
-
 @pytest.mark.parametrize(
     ("labels", "classes", "y"),
     [
@@ -140,10 +131,6 @@ def test_classes_are_sorted_as_numbers_or_words(
     data = open_table(frame(y=labels), label="y", target="classes")
     assert data.classes == classes
     assert data.y.tolist() == y
-
-
-def test_whole_labels_with_gaps_are_whole() -> None:
-    assert open_table(frame(y=[0, None, 1, 0]), label="y").classes == ("0", "1")
 
 
 def test_categories_of_a_frame_come_back_as_categories_and_words_of_a_file_as_words(
@@ -264,95 +251,67 @@ MANY = pd.DataFrame(
         "y": [0, 1, 1] * 333 + [0, 1],
     }
 )
-REFUSED: dict[str, tuple[pd.DataFrame, dict[str, Any], type[FairprobeError], str]] = {
-    "no label": (frame(), {"label": "z"}, SettingError, "no column 'z' for the label"),
-    "nearly the label": (
-        frame(income=1),
-        {"label": "incom"},
-        SettingError,
-        "Did you mean 'income'",
-    ),
+REFUSED: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
+    "no label": (frame(), {"label": "z"}, "no column 'z' for the label"),
+    "nearly the label": (frame(income=1), {"label": "incom"}, "Did you mean 'income'"),
     "no sensitive": (
         frame(),
         {"sensitive": "sxe"},
-        SettingError,
         "no column 'sxe' for the sensitive attribute. Did you mean 'sex'",
     ),
     "sensitive label": (
         frame(),
         {"sensitive": ["sex", "y"]},
-        SettingError,
         "'y' is both the label and sensitive",
     ),
-    "dropped label": (frame(), {"drop": "y"}, SettingError, "'y' is both the label and dropped"),
+    "dropped label": (frame(), {"drop": "y"}, "'y' is both the label and dropped"),
     "dropped sensitive": (
         frame(),
         {"drop": "sex", "sensitive": "sex"},
-        SettingError,
         "'sex' is both the sensitive attribute and dropped",
     ),
-    "unknown to drop": (
-        frame(),
-        {"drop": ["se"]},
-        SettingError,
-        "no column 'se' to drop. Did you mean 'sex'",
-    ),
+    "unknown to drop": (frame(), {"drop": ["se"]}, "no column 'se' to drop. Did you mean 'sex'"),
     "unknown favourable": (
         frame(),
         {"favourable": "yess"},
-        SettingError,
         "no class 'yess' .* Did you mean 'yes'",
     ),
-    "nothing but a label": (frame(), {"drop": ["x", "sex"]}, DataError, "no column besides the"),
-    "one class": (frame(y="yes"), {}, DataError, "one class only \\('yes'\\)"),
-    "one class beside gaps": (frame(y=["yes", None, "?", "yes"]), {}, DataError, "one class only"),
-    "no label at all": (frame(y=[None, "?", None, ""]), {}, DataError, "No row has a label"),
+    "nothing but a label": (frame(), {"drop": ["x", "sex"]}, "no column besides the"),
+    "one class": (frame(y="yes"), {}, "one class only \\('yes'\\)"),
+    "one class beside gaps": (frame(y=["yes", None, "?", "yes"]), {}, "one class only"),
+    "no label at all": (frame(y=[None, "?", None, ""]), {}, "No row has a label"),
     "fractions as label": (
         frame(y=[0, 0.5, 1, 0]),
         {"target": "classes"},
-        DataError,
         "holds fractions \\(row 1 has 0.5\\)",
     ),
     "many classes": (
         MANY,
         {"label": "x", "drop": "id", "target": "classes"},
-        DataError,
         "'x' has 1,001 different values; at most 100",
     ),
-    "many categories": (
-        MANY,
-        {"keep": "id"},
-        DataError,
-        "Column 'id' has 1,001 different words; .*--drop id",
-    ),
+    "many categories": (MANY, {"keep": "id"}, "Column 'id' has 1,001 different words; .*--drop id"),
     "nothing but ids": (
         MANY,
         {},
-        DataError,
         "nothing describes a person. Left out as ids: id, x; keep them with --keep",
     ),
     "many groups": (
         MANY[:101],
         {"sensitive": "id"},
-        DataError,
         "sensitive attribute 'id' has 101 categories; at most 100",
     ),
-    "one group": (frame(sex="m"), {"sensitive": "sex"}, DomainError, "'sex' has a single value"),
-    "infinite": (frame(x=[1.0, np.inf, 2, 3]), {}, DataError, "Row 1 has inf for 'x'"),
-    "empty column": (frame(x=None), {}, DataError, "Column 'x' is empty"),
-    "only sensitive": (
-        frame(),
-        {"sensitive": ["x", "sex"]},
-        DomainError,
-        "Every attribute is sensitive",
-    ),
+    "one group": (frame(sex="m"), {"sensitive": "sex"}, "'sex' has a single value"),
+    "infinite": (frame(x=[1.0, np.inf, 2, 3]), {}, "Row 1 has inf for 'x'"),
+    "empty column": (frame(x=None), {}, "Column 'x' is empty"),
+    "only sensitive": (frame(), {"sensitive": ["x", "sex"]}, "Every attribute is sensitive"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_table_that_cannot_be_audited_is_refused_in_one_sentence(name: str) -> None:
-    table, settings, kind, message = REFUSED[name]
-    with pytest.raises(kind, match=message) as caught:
+    table, settings, message = REFUSED[name]
+    with pytest.raises(FairprobeError, match=message) as caught:
         open_table(table, **{"label": "y", **settings})
     assert "\n" not in str(caught.value)
 

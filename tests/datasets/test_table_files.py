@@ -5,7 +5,6 @@ sentence about each that cannot be read.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import os
 import subprocess
 import sys
@@ -125,29 +124,9 @@ def test_words_in_quotation_marks_may_hold_separators_and_line_breaks(tmp_path: 
     assert frame["a"].tolist() == ['x, "y"\nz', "w"]
 
 
-def test_columns_to_drop_are_not_even_looked_at(tmp_path: Path) -> None:
-    frame = read_table(
-        written(tmp_path, "a,when,b\n1,2020-01-01,x\n2,2020-01-02,y\n"), drop=["when"]
-    )
-    assert list(frame.columns) == ["a", "b"]
-
-
-def test_few_numbers_among_words_are_words(tmp_path: Path) -> None:
-    assert read_table(written(tmp_path, "grade,x\na,1\nb,2\n1,3\n"))["grade"].tolist() == [
-        "a",
-        "b",
-        "1",
-    ]
-
-
 def test_a_column_that_is_said_to_be_words_may_mix_them_with_numbers(tmp_path: Path) -> None:
     table = read(written(tmp_path, "code,x\n10,1\n11,2\nA1,3\n"), words={"code"})
     assert table.frame["code"].tolist() == ["10", "11", "A1"]
-
-
-def test_the_digest_is_that_of_the_file(tmp_path: Path) -> None:
-    path = written(tmp_path, "a,b\n1,2\n")
-    assert read(path).sha256 == hashlib.sha256(b"a,b\n1,2\n").hexdigest()
 
 
 def test_decimals_and_the_numbers_of_rows_in_parquet(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A shortcut for plain dense networks: run a `Sequential` of known pieces forwards, and pull a
+"""Shortcut for plain dense networks: run a `Sequential` of known pieces forwards, and pull a
 gradient back through it by hand.
 
 It computes what autograd computes (autograd is its test oracle) without building a graph, in about

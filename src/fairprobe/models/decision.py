@@ -1,4 +1,4 @@
-"""The user's decision rule: which answer a person gets, given the probabilities of a model.
+"""Decision rules of the user: which answer a person gets, given the probabilities of a model.
 
 Without a rule a person gets the most probable class. A `Decision` says otherwise: a threshold, one
 for each group, or costs. Bound to data it is a `DecisionRule`, which a model carries

@@ -217,52 +217,35 @@ def flipped(path: Path) -> None:
     path.write_bytes(content)
 
 
-MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = {
+MALFORMED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "the old format": (
         lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(99)),
-        ModelError,
         "old HDF5 format",
     ),
-    "truncated": (cut, ModelError, "not a complete Keras file"),
-    "damaged": (flipped, ModelError, "damaged|not a complete"),
-    "no configuration": (
-        changed("config.json", lambda content: None),
-        ModelError,
-        "has no config.json",
-    ),
+    "truncated": (cut, "not a complete Keras file"),
+    "damaged": (flipped, "damaged|not a complete"),
+    "no configuration": (changed("config.json", lambda content: None), "has no config.json"),
     "half a configuration": (
         changed("config.json", lambda content: content[:-40]),
-        ModelError,
         "not a complete Keras file",
     ),
     "a configuration of nothing": (
         changed("config.json", lambda content: b"{}"),
-        ModelError,
         "Keras cannot open",
     ),
-    "no weights": (
-        changed("model.weights.h5", lambda content: None),
-        ModelError,
-        "has no model.weights.h5",
-    ),
+    "no weights": (changed("model.weights.h5", lambda content: None), "has no model.weights.h5"),
     "half the weights": (
         changed("model.weights.h5", lambda content: content[:999]),
-        ModelError,
         "Keras cannot open",
     ),
-    "a Lambda layer": (
-        of(layers.Lambda(lambda x: x * 2), layers.Dense(2)),
-        ModelError,
-        "has a Lambda layer",
-    ),
+    "a Lambda layer": (of(layers.Lambda(lambda x: x * 2), layers.Dense(2)), "has a Lambda layer"),
     "a Lambda inside a layer": (
         with_layer(
             config={"activation": {"class_name": "__lambda__", "config": {"value": "gA=="}}}
         ),
-        ModelError,
         "Lambda",
     ),
-    "a layer of somebody's own": (of(Doubled(), layers.Dense(2)), ModelError, "class Doubled of"),
+    "a layer of somebody's own": (of(Doubled(), layers.Dense(2)), "class Doubled of"),
     "a class of the system": (
         with_layer(
             config={
@@ -274,7 +257,6 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
                 }
             }
         ),
-        ModelError,
         "class function of 'os'",
     ),
     "a function of Keras that does more": (
@@ -288,28 +270,24 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
                 }
             }
         ),
-        ModelError,
         "keras.utils.function",
     ),
     "a layer of torch in a pickle": (
         with_layer(module="keras.layers", class_name="TorchModuleWrapper"),
-        ModelError,
         "TorchModuleWrapper",
     ),
     "a layer that reads files": (
         with_layer(module="keras.layers", class_name="StringLookup"),
-        ModelError,
         "StringLookup",
     ),
     "a class without a module": (
         with_layer(module=None, class_name="Dense"),
-        ModelError,
         "class Dense of 'None'",
     ),
-    "two outputs": (two_outputs, ModelError, "has 2 outputs"),
-    "three axes": (of(layers.Reshape((3, 4))), ModelError, r"shape \(64, 3, 4\)"),
-    "any width": (of(layers.Activation("relu"), size=(None,)), ModelError, "how many columns"),
-    "weights of another width": (with_layer(config={"units": 5}), ModelError, "Keras cannot open"),
+    "two outputs": (two_outputs, "has 2 outputs"),
+    "three axes": (of(layers.Reshape((3, 4))), r"shape \(64, 3, 4\)"),
+    "any width": (of(layers.Activation("relu"), size=(None,)), "how many columns"),
+    "weights of another width": (with_layer(config={"units": 5}), "Keras cannot open"),
 }
 
 
@@ -317,10 +295,10 @@ MALFORMED: dict[str, tuple[Callable[[Path], Any], type[FairprobeError], str]] = 
 def test_a_file_that_is_no_good_is_explained_in_a_sentence(
     tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    make, kind, message = MALFORMED[name]
+    make, message = MALFORMED[name]
     make(tmp_path / "model.keras")
     capfd.readouterr()
-    with pytest.raises(kind, match=message) as caught:
+    with pytest.raises(FairprobeError, match=message) as caught:
         open_keras(tmp_path / "model.keras")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 500

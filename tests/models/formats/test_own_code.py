@@ -20,6 +20,7 @@ from torch import nn
 
 from fairprobe.errors import FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.models.formats.own_code import open_callable, open_own, own_encoder
+from tests.model_files import Evil
 
 ROWS = np.array([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], dtype=np.float32)
 FRAME = pd.DataFrame({"age": [1.0, 2.0], "sex": ["f", "m"]})
@@ -135,14 +136,6 @@ def encode(frame: pd.DataFrame):
 
 def make_scaler():
     return scaler
-
-
-def flat(frame):
-    return frame["age"]
-
-
-def wordy(frame):
-    return frame[["sex"]]
 """
 
 
@@ -285,16 +278,6 @@ def test_weights_for_what_is_no_network_are_refused(code: Path) -> None:
         open_own("mine:classifier", weights=code / "w.safetensors")
 
 
-class Evil:
-    """Pickles to a command that writes a file."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> Any:
-        return exec, (f"open({str(self.marker)!r}, 'w').close()",)
-
-
 def test_a_pickle_disguised_as_weights_is_never_run(code: Path) -> None:
     (code / "w.safetensors").write_bytes(pickle.dumps(Evil(code / "marker")))
     with pytest.raises(ModelError, match="not a readable safetensors"):
@@ -390,19 +373,6 @@ def test_an_encoder_is_a_function_or_a_transformer_or_what_makes_one(code: Path)
 def test_what_is_no_encoder_is_refused(name: str, message: str, code: Path) -> None:
     with pytest.raises(ModelError, match=message):
         own_encoder(f"mine:{name}")
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("flat", r"returned shape \(2,\)"),
-        ("wordy", "must turn every column into numbers"),
-        ("broken", "ZeroDivisionError"),
-    ],
-)
-def test_encoders_that_make_no_table_are_told(name: str, message: str, code: Path) -> None:
-    with pytest.raises(ModelError, match=message):
-        own_encoder(f"mine:{name}")(FRAME)
 
 
 def test_python_objects_are_models_as_they_are() -> None:

@@ -126,12 +126,6 @@ def test_an_mlp_is_a_white_box_that_answers_as_itself(activation: str, labels: A
     np.testing.assert_array_equal(opened.predict(ARRAY), model.predict_proba(ARRAY))
 
 
-def test_the_layers_of_an_mlp_are_named_and_keep_their_width() -> None:
-    opened = open_estimator(fitted(mlp(), ARRAY))
-    assert opened.network is not None
-    assert TorchModel(opened.network).layers(ARRAY) == {"hidden1": 8, "hidden2": 4}
-
-
 def test_an_mlp_fitted_on_a_dataframe_is_asked_without_a_warning_about_names() -> None:
     model = fitted(mlp(), NUMBERS)
     opened = open_estimator(model)
@@ -247,14 +241,6 @@ def test_other_classifiers_are_black_boxes_and_survive_a_file(
         assert opened.columns == (None if isinstance(table, np.ndarray) else ("age", "hours"))
         assert type(model).__name__ in opened.why
         np.testing.assert_allclose(opened.predict(ARRAY), model.predict_proba(table), atol=1e-6)
-
-
-def test_an_xgboost_classifier_is_a_black_box(tmp_path: Path) -> None:
-    model = XGBClassifier(n_estimators=3, n_jobs=1).fit(NUMBERS, LABELS == "yes")
-    skops.io.dump(model, tmp_path / "model.skops")
-    for opened in (open_estimator(model), open_skops(tmp_path / "model.skops")):
-        assert (opened.takes, opened.columns) == ("numbers", ("age", "hours"))
-        np.testing.assert_allclose(opened.predict(ARRAY), model.predict_proba(NUMBERS), atol=1e-6)
 
 
 CATEGORICAL = WORDS.astype({"sex": "category", "job": "category"})

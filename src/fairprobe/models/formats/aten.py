@@ -1,4 +1,4 @@
-"""The operators of torch.export files, by their names in torch's own library (ATen).
+"""Operators of torch.export files, by their names in torch's own library (ATen).
 
 Activations are called as the functions of `torch.nn.functional` that `models.trace` recognizes. An
 operator that is not listed here runs unchanged if it only computes: not if it draws random numbers,

@@ -1,4 +1,4 @@
-"""The formats of models that can be loaded. Each describes itself beside its code."""
+"""Formats of models that can be loaded. Each describes itself beside its code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A language model behind a chat endpoint that decides about people: `chat:https://host/v1` with a
+"""Language models behind a chat endpoint that decide about people: `chat:https://host/v1` with a
 prompt file (`chat_prompt.py`).
 
     POST {"model": …, "messages": [{"role": "user", "content": …}], "temperature": 0, …}

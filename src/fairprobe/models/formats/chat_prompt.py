@@ -1,4 +1,4 @@
-"""What a chat endpoint is asked, read from a TOML file:
+"""Prompts of a chat endpoint, read from a TOML file:
 
     model = "small-instruct"                # the name that the server knows
     system = "You decide on loans. Answer with one word: approve or reject."

@@ -1,4 +1,4 @@
-"""The usage of a chat endpoint: requests, tokens, cost and answers."""
+"""Usage of a chat endpoint: requests, tokens, cost and answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model behind an HTTP address: rows are sent as JSON in batches, and probabilities come back.
+"""Models behind an HTTP address: rows are sent as JSON in batches, and probabilities come back.
 
     POST {"instances": [{"age": 39, "sex": "Male"}, …]}       with form="records"
          {"instances": [[39, 1], …]}                          with form="rows"

@@ -1,4 +1,4 @@
-"""What the readers of model files share: checks of the file, of what its model returns, and of a
+"""Shared by the readers of model files: checks of the file, of what its model returns, and of a
 network that was rebuilt from it.
 """
 

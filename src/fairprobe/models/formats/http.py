@@ -1,4 +1,4 @@
-"""A service behind an HTTP address: how a request is sent, and when it is sent again.
+"""Services behind an HTTP address: how a request is sent, and when it is sent again.
 
 Failed connections, time-outs, 429 and 5xx are retried with growing pauses, or after the pause that
 the server requests. The token comes from the environment only; it is sent to the host that the user

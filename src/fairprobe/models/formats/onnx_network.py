@@ -1,4 +1,4 @@
-"""An ONNX graph as a torch network: its operators in order, from the rows to one output."""
+"""ONNX graphs as torch networks: its operators in order, from the rows to one output."""
 
 from __future__ import annotations
 

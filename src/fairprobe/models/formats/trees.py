@@ -1,4 +1,4 @@
-"""The trees inside a model of XGBoost, LightGBM or scikit-learn, in one form: what a proof needs.
+"""Trees inside a model of XGBoost, LightGBM or scikit-learn, in one form: what a proof needs.
 
 A model of trees adds up what one leaf of each tree says: logits (boosters) or probabilities
 (forests). Anything else has no `Ensemble`: its `program` is asked, and nothing more is known.
