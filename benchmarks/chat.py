@@ -25,8 +25,8 @@ from fairprobe.models.formats.chat import Chat, ChatText
 from fairprobe.models.formats.chat_prompt import Answers, Example, Limits, Prompt
 from fairprobe.present.table import Table
 from fairprobe.report.markdown import markdown
+from fairprobe.results import Rate
 from fairprobe.statistics.crossed import crossed, permutation_p
-from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.signed import leanings
 
 RUNS, PEOPLE, SEED = 200, 200, 0

@@ -26,10 +26,11 @@ from fairprobe.metrics.individual import _share_of_pairs
 from fairprobe.metrics.quality import _f1, _matthews
 from fairprobe.present.table import Table
 from fairprobe.report.formats import percent
+from fairprobe.results import CONFIDENCE, Rate
 from fairprobe.scenes.intervals import Ratio
 from fairprobe.statistics.groups import difference, ratios, spread
 from fairprobe.statistics.means import quantile
-from fairprobe.statistics.rates import CONFIDENCE, Rate, confidence_at_look, newcombe
+from fairprobe.statistics.rates import confidence_at_look, newcombe
 from fairprobe.statistics.repeats import Repeats
 from fairprobe.statistics.resampling import resampled
 from fairprobe.statistics.weighted import weighted_share

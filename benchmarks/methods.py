@@ -22,6 +22,7 @@ from fairprobe.models import one_thread
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
 from fairprobe.statistics.repeats import Repeats
+from fairprobe.table.generation import spread
 from papers import paper
 
 VARIANTS: tuple[tuple[str, str | None, dict[str, Any]], ...] = (
@@ -68,13 +69,13 @@ def main(repeats: int) -> None:
                     domain, model, method, seeds, budget, rng=np.random.default_rng([repeat, 1])
                 )
                 how = found.generation
-                spread = fp.metrics.spread(found) or 0.0
+                reach = spread(found) or 0.0
                 measured.append(
                     (
                         found.count("global"),
                         len(found),
                         100 * len(found) / how.tried,
-                        spread,
+                        reach,
                         1000 * how.cpu_seconds / max(len(found), 1),
                     )
                 )

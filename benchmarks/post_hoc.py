@@ -27,10 +27,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import fairprobe as fp
-from fairprobe.metrics import Rate
 from fairprobe.models.formats.skops_file import load_skops
 from fairprobe.repairs.plans import plan_of
 from fairprobe.repairs.wrappers import fitted_classifier
+from fairprobe.results import Rate
 from fairprobe.search import Budget
 
 # Name: data, sensitive column, label, favorable class, columns left out

@@ -29,10 +29,10 @@ from torch import nn
 import fairprobe as fp
 from benchmarks.repairs import TABLES, made
 from fairprobe.datasets.base import Dataset, Split
-from fairprobe.interpret import neuron_bias
-from fairprobe.metrics.people import affected_rate
+from fairprobe.metrics.rates import affected_rate
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.repairs import Counterfactual
+from fairprobe.search.neuron_bias import neuron_bias
 
 PAGE = Path("docs/results/repair-variants.md")
 SEEDS, ROWS, STRENGTH, LABELLED = 3, 8_000, 20.0, 200

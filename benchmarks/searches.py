@@ -28,7 +28,6 @@ from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.audits import train
 from fairprobe.findings import Findings
 from fairprobe.judgement import Verdict
-from fairprobe.metrics.generation import DRAWN, cells
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.models.chain import Chain
 from fairprobe.models.encoder import Scale
@@ -38,6 +37,7 @@ from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, method_named
 from fairprobe.search.methods.base import Proposal, SearchContext
 from fairprobe.statistics.repeats import Repeats
+from fairprobe.table.generation import DRAWN, cells
 from papers.data.meps import meps
 from papers.neuronfair import SUBJECTS
 

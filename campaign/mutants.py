@@ -35,7 +35,7 @@ SEARCH = (
     *("tests/search/test_ledger.py", "tests/search/test_chunks.py", "tests/search/test_methods.py"),
     "tests/search/test_search.py",
 )
-METRICS = ("tests/metrics/test_weighted.py", "tests/metrics/test_quality.py")
+METRICS = ("tests/table/test_weighted.py", "tests/metrics/test_quality.py")
 TESTS: dict[str, tuple[str, ...]] = {
     "judgement.py": (
         *("tests/test_judgement.py", "tests/schema/test_twins.py", "tests/search/test_seen.py"),
@@ -59,7 +59,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "search/new_people.py": ("tests/people/test_new_people.py",),
     "search/moves.py": ("tests/search/test_moves.py", *SEARCH),
     "storage.py": ("tests/test_storage.py",),
-    "metrics/people.py": ("tests/metrics/test_severity.py", "tests/metrics/test_generation.py"),
+    "table/people.py": ("tests/table/test_severity.py", "tests/table/test_people.py"),
     "metrics/individual.py": ("tests/metrics/test_individual.py", *METRICS),
     "metrics/group.py": ("tests/metrics/test_group.py", *METRICS),
     "gate/evaluate.py": ("tests/gate/test_gate.py", "tests/gate/test_more.py"),

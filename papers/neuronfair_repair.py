@@ -12,14 +12,15 @@ from time import process_time
 
 import msgspec
 
-from fairprobe.interpret import neuron_bias
-from fairprobe.metrics import accuracy, dm_rs, individual_fairness
+from fairprobe.metrics import accuracy, individual_fairness
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.networks import Examples, is_constant
 from fairprobe.repairs.base import ATTEMPTS, initial_network, learn
 from fairprobe.repairs.points import random_points
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.results import Count, Result, Seconds, Share
+from fairprobe.search.neuron_bias import neuron_bias
 from fairprobe.statistics.ranks import spearman
 from fairprobe.statistics.repeats import Repeats
 from papers import paper

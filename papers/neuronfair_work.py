@@ -14,15 +14,16 @@ from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.documents import Count, Document, Seconds, Share
 from fairprobe.errors import ModelError
-from fairprobe.interpret import LayerBias, NeuronBias, coverage, neuron_bias
 from fairprobe.judgement import Verdict, judge
-from fairprobe.metrics import cells, generation_diversity, gsr, seed_distance, spread
 from fairprobe.models import TorchModel, load_model, one_thread
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, method_named
 from fairprobe.search.loop import context_of
+from fairprobe.search.neuron_bias import LayerBias, NeuronBias, neuron_bias
 from fairprobe.storage import scratch
+from fairprobe.table.generation import cells, gsr, seed_distance, spread
+from papers.coverage import coverage, generation_diversity
 from papers.data import load
 from papers.jobs import Inputs, Plain, read_result
 from papers.protocol import from_each

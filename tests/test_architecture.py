@@ -39,7 +39,6 @@ ROOMS = [
     "networks",
     "judgement",
     "people",
-    "interpret",
     "findings",
     "workers",
     "search",
@@ -126,7 +125,7 @@ def test_what_shows_results_does_no_arithmetic_on_them(room: str) -> None:
     paths = [path for path in modules() if room_of(path) == room]
     for path in paths:
         names = {name.split(".")[1] for name in imports(path)}
-        assert not names & {"metrics", "judgement", "interpret", "findings"}, path
+        assert not names & {"metrics", "judgement", "findings"}, path
 
 
 def test_no_file_is_more_than_one_room() -> None:
@@ -145,8 +144,7 @@ def test_public_names_are_these() -> None:
         " load_model neuron_bias repair save"
     )
     rooms = (
-        "certificates datasets errors gate images interpret language metrics networks repairs"
-        " scenes search"
+        "certificates datasets errors gate images language metrics networks repairs scenes search"
     )
     assert set(fairprobe.__all__) == {
         *things.split(),

@@ -22,10 +22,10 @@ from fairprobe import findings as findings_module
 from fairprobe import storage
 from fairprobe.errors import DomainError, StorageError
 from fairprobe.findings import PROVENANCE, Findings, check_names
-from fairprobe.interpret import neuron_bias
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget, NeuronFair, choose_seeds, search
+from fairprobe.search.neuron_bias import neuron_bias
 from tests.helpers import everybody, planted, tiny_domain
 
 

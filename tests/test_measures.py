@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from fairprobe.catalogue import MEASURES
 from fairprobe.documents import ModelSummary, TableDocument, TableMeasurements, from_dict
 from fairprobe.errors import StorageError
 from fairprobe.measures import CONSTANT, Measure, Reading, by, check_description
-from fairprobe.metrics import MEASURES
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Rate
 from tests.present.test_report_documents import black_box, document, multi_class
 
 PROVED = ("proved_share", "proved_people", "upper_bound")  # of a run that was certified

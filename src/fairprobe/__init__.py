@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         errors,
         gate,
         images,
-        interpret,
         language,
         metrics,
         networks,
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
-    from fairprobe.interpret import NeuronBias, neuron_bias
     from fairprobe.judgement import Verdict, judge
     from fairprobe.language.names import audit_names
     from fairprobe.language.text import audit_text
@@ -46,6 +44,7 @@ if TYPE_CHECKING:
     from fairprobe.schema.domain import Domain
     from fairprobe.schema.twins import Coupling
     from fairprobe.search import Budget, NeuronFair
+    from fairprobe.search.neuron_bias import NeuronBias, neuron_bias
 
     __version__: str
 
@@ -57,7 +56,6 @@ _ROOMS = (
     "errors",
     "gate",
     "images",
-    "interpret",
     "language",
     "metrics",
     "networks",
@@ -77,7 +75,7 @@ _HOMES = {
     "Domain": "schema",
     "Findings": "findings",
     "Model": "models",
-    "NeuronBias": "interpret",
+    "NeuronBias": "search.neuron_bias",
     "NeuronFair": "search",
     "Policy": "gate",
     "TorchModel": "models",
@@ -92,7 +90,7 @@ _HOMES = {
     "check": "gate",
     "judge": "judgement",
     "load_model": "models",
-    "neuron_bias": "interpret",
+    "neuron_bias": "search.neuron_bias",
     "repair": "audits",
     "save": "audits",
 }
@@ -128,7 +126,6 @@ __all__ = [
     "errors",
     "gate",
     "images",
-    "interpret",
     "judge",
     "language",
     "load_model",

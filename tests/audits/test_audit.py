@@ -37,13 +37,13 @@ from fairprobe.errors import (
     StorageError,
 )
 from fairprobe.findings import Findings
-from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.present import render
 from fairprobe.runs import store as base_module
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import ADF, Budget, Themis, loop
+from fairprobe.search.neuron_bias import neuron_bias
 from fairprobe.table.words import verdict
 from tests.helpers import VARIANTS, blind, linear, merit, planted, read_document, typed
 

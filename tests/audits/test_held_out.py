@@ -10,8 +10,8 @@ import pytest
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets import Dataset
-from fairprobe.documents import to_dict
-from fairprobe.metrics import Fairness, fairness
+from fairprobe.documents import Fairness, to_dict
+from fairprobe.metrics import fairness
 from fairprobe.models import Model, TorchModel
 from fairprobe.report.markdown import markdown
 from fairprobe.schema.domain import Attribute, Domain

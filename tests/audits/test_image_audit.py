@@ -35,9 +35,9 @@ from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
 from fairprobe.present import render
 from fairprobe.present.image_sentences import sentences, verdict
+from fairprobe.results import Rate
 from fairprobe.runs import store
 from fairprobe.runs.store import read_run
-from fairprobe.statistics.rates import Rate
 
 SIDE, TIMES = 12, 128
 SQUARE, RED = (

@@ -25,8 +25,8 @@ from fairprobe.audits.post_hoc import written
 from fairprobe.audits.written import WrittenModel
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import FairprobeError, ModelError, SettingError
-from fairprobe.metrics.people import affected_rate
 from fairprobe.metrics.quality import accuracy
+from fairprobe.metrics.rates import affected_rate
 from fairprobe.models import Model
 from fairprobe.models.formats.skops_file import load_skops
 from fairprobe.repairs import POST_HOC, Proof, any_repair_named, prove

@@ -8,9 +8,9 @@ from typing import get_args
 
 import yaml
 
+from fairprobe.catalogue import MEASURES
 from fairprobe.gate import read_policy
 from fairprobe.gate.policy import Uncertain
-from fairprobe.metrics import MEASURES
 from tests.docs.pages import DOCS, blocks, read
 from tests.docs.test_pages import check_commands
 

@@ -18,9 +18,9 @@ import pytest
 from rich.console import Console
 
 import fairprobe as fp
+from fairprobe.catalogue import MEASURES
 from fairprobe.documents import TableDocument, encode, from_dict
 from fairprobe.errors import FairprobeError, StorageError
-from fairprobe.metrics import MEASURES
 from fairprobe.present import render
 from fairprobe.present.terminal import summary
 from fairprobe.report.markdown import markdown

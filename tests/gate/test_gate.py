@@ -21,12 +21,12 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.audits import Audit
+from fairprobe.catalogue import MEASURES
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.gate import Policy, Ruling, check
 from fairprobe.gate.ruling import side
-from fairprobe.metrics import MEASURES
 from fairprobe.models import Model, TorchModel
 from fairprobe.pytest_plugin import Fairness
 from fairprobe.schema.domain import Attribute, Domain

@@ -46,7 +46,7 @@ from fairprobe.models import Model, TorchModel
 from fairprobe.networks import dense
 from fairprobe.pytest_plugin import Fairness
 from fairprobe.report import Notes
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Rate
 from fairprobe.table.groups import groups_section
 from fairprobe.table.words import verdict as verdict_of
 from tests.gate.test_gate import document, toy

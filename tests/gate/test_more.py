@@ -21,10 +21,11 @@ from fairprobe.gate import Policy, Ruling, check, sampler
 from fairprobe.gate.more import More, until_decided
 from fairprobe.gate.ruling import side
 from fairprobe.judgement import judge
-from fairprobe.metrics import dm_rs
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import Model, TorchModel
 from fairprobe.networks import dense
-from fairprobe.statistics.rates import Rate, confidence_at_look
+from fairprobe.results import Rate
+from fairprobe.statistics.rates import confidence_at_look
 from tests.gate.test_gate import CUT, audit_of, document, toy
 from tests.helpers import everybody, planted, read_document
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import fairprobe as fp
+from fairprobe.catalogue import MEASURES
 from fairprobe.errors import SettingError
 from fairprobe.gate import Policy, read_policy
-from fairprobe.metrics import MEASURES
 
 WHOLE = """
 uncertain = "more"

@@ -39,9 +39,9 @@ from fairprobe.images.search import (
     read_settings,
     search_images,
 )
-from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of
+from fairprobe.search.neuron_bias import LayerBias, NeuronBias
 from tests.helpers import assets
 
 Bytes = npt.NDArray[np.uint8]

@@ -21,7 +21,7 @@ from fairprobe.errors import StorageError
 from fairprobe.images.change import Change
 from fairprobe.images.measure import strict_pairs
 from fairprobe.images.search import ImageFindings, ImageSearch, search_images
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Rate
 
 
 class Above(nn.Module):

@@ -21,11 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairprobe.arrays import Ints
+from fairprobe.documents import SelectionRates, SelectionRow
 from fairprobe.errors import DataError, SettingError
 from fairprobe.metrics import (
-    Estimate,
-    SelectionRates,
-    SelectionRow,
     demographic_parity,
     demographic_parity_sd,
     equalized_odds,
@@ -33,6 +31,7 @@ from fairprobe.metrics import (
     selection_rates,
     selection_tables,
 )
+from fairprobe.results import Estimate
 from tests import helpers as _profile  # noqa: F401
 
 PEOPLE = st.lists(

@@ -16,7 +16,8 @@ from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.errors import DataError
-from fairprobe.metrics import Estimate, accuracy, f1, mcc
+from fairprobe.metrics import accuracy, f1, mcc
+from fairprobe.results import Estimate
 from fairprobe.statistics import resampling
 from fairprobe.statistics.resampling import around, resampled
 from tests import helpers as _profile  # noqa: F401

@@ -15,7 +15,6 @@ from fairprobe.audits.models import check_classes
 from fairprobe.datasets import Dataset
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings
-from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import TIE, judge
 from fairprobe.metrics.individual import individual_fairness
 from fairprobe.models import Decision, GradientsOf, Model, TorchModel
@@ -23,6 +22,7 @@ from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget, search
 from fairprobe.search.catalogue import method_named
+from fairprobe.search.neuron_bias import neuron_bias
 from tests.helpers import blind, everybody, tiny_domain
 
 DOMAIN = tiny_domain()

@@ -19,15 +19,15 @@ from typer.testing import CliRunner
 from fairprobe import datasets
 from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, SettingError, StorageError
-from fairprobe.interpret import LayerBias, coverage, neuron_bias
-from fairprobe.interpret.coverage import Coverage
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel
 from fairprobe.results import Result, to_dict
+from fairprobe.search.neuron_bias import LayerBias, neuron_bias
 from papers import neuronfair, neuronfair_figures, neuronfair_work, runner
 from papers.__main__ import app, words_of
 from papers.base import Experiment, Plan, Subject, Variant
 from papers.catalogue import EXPERIMENTS, experiment
+from papers.coverage import Coverage, coverage
 from papers.jobs import Job, JobProgress, Outcome
 from papers.neuronfair import SUBJECTS, Table4
 from papers.neuronfair_work import (

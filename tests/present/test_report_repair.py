@@ -23,9 +23,8 @@ from fairprobe.documents import (
     to_dict,
 )
 from fairprobe.errors import StorageError
-from fairprobe.interpret import neuron_bias
-from fairprobe.metrics import as_estimate, dm_rs, fairness, individual_fairness
-from fairprobe.metrics.people import affected_rate
+from fairprobe.metrics import as_estimate, fairness, individual_fairness
+from fairprobe.metrics.rates import affected_rate, dm_rs
 from fairprobe.models import TorchModel
 from fairprobe.present import repair_figures, repair_sentences
 from fairprobe.present.table import Table
@@ -37,6 +36,7 @@ from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.repairs.verdict import Decision, Limits
 from fairprobe.search import Budget
+from fairprobe.search.neuron_bias import neuron_bias
 from tests.helpers import known, merit, planted, tiny_domain
 from tests.present.test_report import parsed, read
 from tests.present.test_report_documents import (

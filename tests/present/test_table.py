@@ -12,7 +12,7 @@ from rich.console import Console
 from fairprobe.documents import EstimateDocument, RateDocument
 from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 from fairprobe.report import formats
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Rate
 
 TABLE = Table(
     ("group", "share", "remark"),

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from fairprobe.arrays import Ints, Mask, Rows
+from fairprobe.documents import IFR
 from fairprobe.errors import SettingError
-from fairprobe.metrics import IFR, Estimate, Rate
 from fairprobe.models import TorchModel
 from fairprobe.networks import Batch, Training, dense, train
 from fairprobe.repairs import Counterfactual
@@ -21,6 +21,7 @@ from fairprobe.repairs.counterfactual import GroupPenalty
 from fairprobe.repairs.curve import Point, best_setting, check_choice
 from fairprobe.repairs.panel import Panel
 from fairprobe.repairs.verdict import Limits, decide
+from fairprobe.results import Estimate, Rate
 from tests.repairs.test_repairs import biased_data, same
 
 TRUTH = np.zeros(400, dtype=np.int64)

@@ -13,7 +13,6 @@ from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError, SettingError
 from fairprobe.judgement import judge
-from fairprobe.metrics import Rate
 from fairprobe.models import Decision, Model
 from fairprobe.repairs.abstain import HANDED_OVER, Abstain, Abstaining
 from fairprobe.repairs.average import Average
@@ -23,6 +22,7 @@ from fairprobe.repairs.posthoc import check_description
 from fairprobe.repairs.proof import prove
 from fairprobe.repairs.thresholds import Thresholds, groups_of
 from fairprobe.repairs.verdict import Limits, decide_post_hoc
+from fairprobe.results import Rate
 from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.twins import Coupling

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from fairprobe.datasets import Dataset
+from fairprobe.documents import IFR
 from fairprobe.errors import DomainError, ModelError, SettingError
 from fairprobe.judgement import judge
-from fairprobe.metrics import IFR, Estimate, Rate, as_estimate, dm_rs, fairness
+from fairprobe.metrics import as_estimate, fairness
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.networks import Training, dense, train
 from fairprobe.repairs import Blind, Counterfactual, Proof, Repair, Retrain, prove, repair_named
@@ -28,6 +30,7 @@ from fairprobe.repairs.curve import marked as _marked
 from fairprobe.repairs.panel import Panel
 from fairprobe.repairs.series import RETRAINED, Series, Trainer
 from fairprobe.repairs.verdict import Decision, Limits
+from fairprobe.results import Estimate, Rate
 from fairprobe.search import Budget, loop
 from tests.helpers import blind, known, merit, planted, tiny_domain
 

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from fairprobe.datasets.base import Dataset
-from fairprobe.metrics import accuracy, dm_rs
+from fairprobe.metrics import accuracy
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import TorchModel
 from fairprobe.networks import Training
 from fairprobe.repairs import Retrain

@@ -24,7 +24,8 @@ from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.errors import DataError, DomainError, ModelError, SettingError
 from fairprobe.judgement import judge
-from fairprobe.metrics import dm_rs, js
+from fairprobe.metrics import js
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import Model, Scale, TorchModel, one_thread
 from fairprobe.networks import Batch, Examples, Training, dense, train
 from fairprobe.repairs import (

@@ -19,10 +19,12 @@ from fairprobe.arrays import Mask, Rows
 from fairprobe.errors import DomainError
 from fairprobe.findings import Findings, Generation
 from fairprobe.judgement import judge
-from fairprobe.metrics import dm_rs, individual_fairness, people
+from fairprobe.metrics import individual_fairness
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import Model
 from fairprobe.schema import Attribute, Constraint, Coupling, Domain
 from fairprobe.search.ledger import LOCAL, Ledger
+from fairprobe.table.people import people
 from tests.helpers import everybody
 
 RELATIONSHIPS = ("Wife", "Own-child", "Husband", "Unmarried")

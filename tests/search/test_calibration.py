@@ -15,11 +15,11 @@ import pytest
 
 from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.findings import Findings
-from fairprobe.interpret import neuron_bias
-from fairprobe.metrics import gsr
 from fairprobe.models import one_thread
 from fairprobe.search import Budget, NeuronFair, choose_seeds, search
 from fairprobe.search.methods.neuronfair import Variant
+from fairprobe.search.neuron_bias import neuron_bias
+from fairprobe.table.generation import gsr
 from tests.helpers import (
     CENSUS_BOUNDS,
     VARIANTS,

@@ -21,7 +21,6 @@ from torch import nn
 
 from fairprobe.arrays import Floats, Rows
 from fairprobe.errors import DataError, ModelError, SettingError
-from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import judge
 from fairprobe.models import Encoder, GradientsOf, Model, TorchModel
 from fairprobe.schema.domain import Attribute, Constraint, Domain
@@ -42,6 +41,7 @@ from fairprobe.search.methods import neuronfair
 from fairprobe.search.methods.base import SearchContext, Walkers
 from fairprobe.search.methods.neuronfair import NeuronFair
 from fairprobe.search.moves import Moves, chances, draw, softmax_chances, up_to
+from fairprobe.search.neuron_bias import neuron_bias
 from papers.protocol import from_each
 from tests.helpers import (
     BLACK_BOX_METHODS,

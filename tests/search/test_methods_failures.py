@@ -15,7 +15,6 @@ from torch import nn
 from fairprobe.arrays import Rows
 from fairprobe.errors import ModelError
 from fairprobe.findings import Findings
-from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Encoder, Model, TorchModel
 from fairprobe.models.chain import Passed
@@ -32,6 +31,7 @@ from fairprobe.search import (
     search,
 )
 from fairprobe.search.catalogue import method_named
+from fairprobe.search.neuron_bias import neuron_bias
 from papers.protocol import from_each
 from tests.helpers import VARIANTS, everybody, planted, tiny_domain
 

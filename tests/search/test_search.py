@@ -22,7 +22,6 @@ from fairprobe import networks
 from fairprobe.arrays import Floats, Mask, Rows
 from fairprobe.errors import DataError, DomainError, ModelError, SettingError
 from fairprobe.findings import Findings
-from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import TIE, Verdict, judge
 from fairprobe.models import Encoder, Model, Scale, TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Constraint, Domain
@@ -30,6 +29,7 @@ from fairprobe.search import Budget, Method, NeuronFair, Progress, choose_seeds,
 from fairprobe.search.catalogue import method_named
 from fairprobe.search.ledger import Entered, Ledger
 from fairprobe.search.methods import base
+from fairprobe.search.neuron_bias import neuron_bias
 from tests.helpers import VARIANTS, blind, everybody, linear, merit, planted, tiny_domain
 
 # -- methods: one line for each; every contract below holds for all of them ------------------------

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel
 from fairprobe.models.encoder import Scale
@@ -20,6 +19,7 @@ from fairprobe.search import ADF, EIDIG, NeuronFair, choose_seeds, search
 from fairprobe.search.budget import Budget
 from fairprobe.search.gradients import judged_gradients, pair_gradients
 from fairprobe.search.methods.base import TwoPhase
+from fairprobe.search.neuron_bias import neuron_bias
 from tests.helpers import everybody, planted, tiny_domain
 
 from_numpy = torch.from_numpy

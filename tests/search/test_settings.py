@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from fairprobe.errors import SettingError
-from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import METHODS, Budget, choose_seeds, method_named
 from fairprobe.search.methods.aequitas import Aequitas
+from fairprobe.search.neuron_bias import LayerBias, NeuronBias
 from fairprobe.search.settings import parsed, settings_of, with_settings
 from tests.cli.test_cli import ask
 

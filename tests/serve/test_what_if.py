@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from fairprobe.findings import Findings
-from fairprobe.interpret.what_if import ask
 from fairprobe.report.formats import percent
 from fairprobe.runs.reopen import network_in
+from fairprobe.table.what_if import ask
 
 
 def test_the_decision_is_that_of_the_network_in_the_run(client: TestClient, runs: Path) -> None:

@@ -28,9 +28,9 @@ from fairprobe.images.measure import (
 from fairprobe.images.pairs import Pair
 from fairprobe.images.repair import Repaired
 from fairprobe.images.search import ImageFindings
-from fairprobe.interpret import NeuronBias
+from fairprobe.results import Rate
 from fairprobe.runs.store import AuditResult, Write
-from fairprobe.statistics.rates import Rate
+from fairprobe.search.neuron_bias import NeuronBias
 from fairprobe.storage import replacing
 from fairprobe.versions import versions
 

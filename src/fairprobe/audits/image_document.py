@@ -58,9 +58,9 @@ from fairprobe.images.measure import Recalls, people
 from fairprobe.images.pairs import Pair, as_picture, png
 from fairprobe.images.repair import ON_REPAIRS, State
 from fairprobe.images.search import ImageFindings
-from fairprobe.interpret import THRESHOLDS, LayerBias
 from fairprobe.present.image_sentences import sentences, verdict
-from fairprobe.statistics.rates import CONFIDENCE, Rate
+from fairprobe.results import CONFIDENCE, Rate
+from fairprobe.search.neuron_bias import THRESHOLDS, LayerBias
 from fairprobe.statistics.repeats import Repeats
 
 if TYPE_CHECKING:

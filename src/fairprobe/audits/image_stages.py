@@ -37,8 +37,8 @@ from fairprobe.images.models import DetectorSource
 from fairprobe.images.pairs import striking_pairs
 from fairprobe.images.repair import Repaired, Task, fine_tuned, idi_pictures, measure
 from fairprobe.images.search import ImageFindings, search_images
+from fairprobe.results import Rate
 from fairprobe.runs.stages import OnStage, OnStep, Stages, counted
-from fairprobe.statistics.rates import Rate
 
 
 class ImageStages:

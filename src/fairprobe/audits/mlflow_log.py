@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fairprobe.catalogue import MEASURES
 from fairprobe.documents import (
     ScoresDocument,
     SelectionTable,
@@ -19,7 +20,6 @@ from fairprobe.documents import (
 )
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.measures import added_readings
-from fairprobe.metrics import MEASURES
 from fairprobe.report import html
 from fairprobe.report.formats import shortened
 from fairprobe.report.markdown import markdown

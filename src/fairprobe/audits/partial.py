@@ -20,11 +20,13 @@ from fairprobe.audits.table_document import (
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ModelSummary, TableMeasurements
 from fairprobe.judgement import judge, without_ties
-from fairprobe.metrics import Pair, dm_rs, fairness, people
-from fairprobe.metrics.generation import SAMPLES
+from fairprobe.metrics import fairness
+from fairprobe.metrics.rates import SAMPLES, dm_rs
 from fairprobe.models import Decision, Model, one_thread
 from fairprobe.runs.stages import check_seed
 from fairprobe.schema.twins import CounterpartKind
+from fairprobe.table.generation import Pair
+from fairprobe.table.people import people
 
 EXAMPLES = 3
 

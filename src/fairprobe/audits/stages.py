@@ -20,41 +20,33 @@ from fairprobe.audits.resume import search_checkpoint
 from fairprobe.audits.written import WrittenModel
 from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import Plausible, ScoresDocument, TableDocument
+from fairprobe.documents import Counterparts, People, Plausible, ScoresDocument, TableDocument
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.findings import Findings
-from fairprobe.interpret import NeuronBias
 from fairprobe.judgement import Verdict, judge
-from fairprobe.metrics import (
-    Counterparts,
-    Pair,
-    People,
-    Rate,
-    cells,
-    compare_counterparts,
-    dm_rs,
-    seed_distance,
-    spread,
-    striking_pairs,
-)
-from fairprobe.metrics import people as people_in_data
 from fairprobe.metrics.individual import check_pairs
-from fairprobe.metrics.plausible import plausible
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
 from fairprobe.repairs.proof import Proof
 from fairprobe.report.markdown import markdown
+from fairprobe.results import Rate
 from fairprobe.runs.stages import OnStage, check_seed
 from fairprobe.runs.store import DOMAIN, FINDINGS, MODEL, REFUSED, AuditResult, Write
 from fairprobe.schema.domain import Outside
 from fairprobe.schema.twins import CounterpartKind, check_counterparts
 from fairprobe.search import Budget, Method, Progress, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, black_box_methods, check_method, method_named
+from fairprobe.search.neuron_bias import NeuronBias
 from fairprobe.search.settings import with_settings
 from fairprobe.table.evidence import bias_audit
 from fairprobe.table.figure import figure
+from fairprobe.table.generation import Pair, cells, seed_distance, spread, striking_pairs
+from fairprobe.table.people import people as people_in_data
+from fairprobe.table.plausible import plausible
 from fairprobe.table.report import report
+from fairprobe.table.twins import compare_counterparts
 from fairprobe.versions import versions
 
 if TYPE_CHECKING:

@@ -28,28 +28,26 @@ from fairprobe.audits.stages import (
 )
 from fairprobe.audits.table_document import table_document
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import Ablation, TableDocument, WeightedNumber
+from fairprobe.documents import Ablation, Fairness, TableDocument, WeightedNumber
 from fairprobe.documents.chat import ChatDocument
 from fairprobe.documents.fairness import TAU
 from fairprobe.errors import SettingError
 from fairprobe.findings import check_names
-from fairprobe.interpret import NeuronBias, ablation, neuron_bias
-from fairprobe.metrics import (
-    Fairness,
-    Rate,
-    fairness,
-)
+from fairprobe.metrics import fairness
 from fairprobe.metrics.individual import Pairs, boundary_tau, check_taus
-from fairprobe.metrics.weighted import weighted
 from fairprobe.models import Decision, Model, TorchModel, one_thread
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.repairs.proof import Proof
+from fairprobe.results import Rate
 from fairprobe.runs.stages import OnStage
 from fairprobe.runs.store import FINDINGS
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget, Method
 from fairprobe.search.executor import check_workers
+from fairprobe.search.neuron_bias import NeuronBias, neuron_bias
+from fairprobe.table.ablation import ablation
 from fairprobe.table.chat import SAMPLES, affordable, chat_answers
+from fairprobe.table.weighted import weighted
 
 if TYPE_CHECKING:
     from torch import nn

@@ -32,16 +32,12 @@ from fairprobe.documents import (
     TableOrigin,
 )
 from fairprobe.findings import Generation
-from fairprobe.interpret import GRID
-from fairprobe.metrics import (
-    Pair,
-    gsr,
-    ms_per_1000_idis,
-)
 from fairprobe.models import About, Model, TorchModel
 from fairprobe.report.formats import plural
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Method
+from fairprobe.search.neuron_bias import GRID
+from fairprobe.table.generation import Pair, gsr, ms_per_1000_idis
 
 if TYPE_CHECKING:
     from fairprobe.audits.scores import ScoreAudit

@@ -34,13 +34,12 @@ from fairprobe.errors import DataError, SettingError
 from fairprobe.models import Decision, Model, load_model, one_thread
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.report import html
-from fairprobe.results import encode, to_dict
+from fairprobe.results import Rate, encode, to_dict
 from fairprobe.runs.reopen import OpenModel, data_of, model_of
 from fairprobe.runs.stages import OnStage, check_seed
 from fairprobe.runs.store import AUDIT, REPORT, page, read_table_run
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.twins import CounterpartKind
-from fairprobe.statistics.rates import Rate
 from fairprobe.storage import replacing, write_text
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from fairprobe.certificates.forest import Cells, Forest
 from fairprobe.certificates.leaves import Leaves
 from fairprobe.certificates.leaves import verdicts as tree_verdicts
 from fairprobe.certificates.planes import plane_of
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Rate
 from fairprobe.storage import replacing
 
 Way: TypeAlias = Literal["no weight", "enumerated", "bounds", "leaves"]

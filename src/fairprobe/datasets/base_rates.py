@@ -10,7 +10,7 @@ import numpy as np
 
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import SettingError
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Rate
 
 FEWEST = 10  # people of a group whose labels a report shows; fewer could point at somebody
 

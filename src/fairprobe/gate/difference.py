@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from fairprobe.catalogue import MEASURES
 from fairprobe.documents import (
     ScoresDocument,
     Search,
@@ -16,7 +17,6 @@ from fairprobe.documents import (
 )
 from fairprobe.errors import SettingError
 from fairprobe.measures import Measurements, Reading
-from fairprobe.metrics import MEASURES
 from fairprobe.statistics.rates import newcombe
 
 SEARCHED = ("idis", "input_space", "distance")  # measures of the search itself

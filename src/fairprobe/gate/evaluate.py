@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from fairprobe.catalogue import MEASURES
 from fairprobe.documents import (
     TableMeasurements,
     from_dict,
@@ -17,10 +18,10 @@ from fairprobe.gate.more import Audited, AuditedTable, More, sampler_of, until_d
 from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, GateResult, Outcome, Ruling, side
 from fairprobe.measures import Measurements, Reading, required
-from fairprobe.metrics import MEASURES
+from fairprobe.results import Rate
 from fairprobe.runs.kinds import KINDS, kind_named
 from fairprobe.runs.store import read_measured_run
-from fairprobe.statistics.rates import Rate, confidence_at_look
+from fairprobe.statistics.rates import confidence_at_look
 
 Run: TypeAlias = Audited | Path | str | Measurements | dict[str, Any]
 

@@ -18,11 +18,12 @@ import numpy as np
 from fairprobe.datasets.base import Dataset, Outline
 from fairprobe.errors import SettingError
 from fairprobe.gate.ruling import side
-from fairprobe.metrics import dm_rs
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import Model
+from fairprobe.results import Rate
 from fairprobe.runs.kinds import RunDocument
 from fairprobe.runs.reopen import OpenModel, network_in, reopen
-from fairprobe.statistics.rates import Rate, confidence_at_look
+from fairprobe.statistics.rates import confidence_at_look
 
 More: TypeAlias = Callable[
     [int], Rate

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from fairprobe.catalogue import MEASURES
 from fairprobe.documents import read_toml
 from fairprobe.documents.policy import PolicyDocument, Uncertain
 from fairprobe.errors import SettingError, StorageError, suggest
-from fairprobe.metrics import MEASURES
 
 __all__ = ["Policy", "Uncertain", "read_policy"]
 

@@ -11,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fairprobe.catalogue import MEASURES
 from fairprobe.gate.ruling import GateResult, Ruling
 from fairprobe.gate.words import limit
-from fairprobe.metrics import MEASURES
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

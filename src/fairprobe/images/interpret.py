@@ -2,7 +2,7 @@
 react to a change of the attribute.
 
 Zheng et al., "NeuronFair", ICSE 2022, Algorithm 1 and §3.3; the quantities are those of
-`fairprobe.interpret.neuron_bias`. A pair is an image and the same image with Δ_sens. A neuron is
+`fairprobe.search.neuron_bias`. A pair is an image and the same image with Δ_sens. A neuron is
 one position of one feature map (`by="position"`, as in the paper); `by="channel"` takes a whole map
 as one neuron, whose ActDiff is the mean over its positions. A vision transformer has tokens instead
 of maps: a neuron is one channel of one token, or with `by="channel"` the mean of a channel over all
@@ -28,11 +28,11 @@ from fairprobe.images.change import Change, check_change, pieces
 from fairprobe.images.detector import Detector
 from fairprobe.images.layout import Layout
 from fairprobe.images.networks import Prepared
-from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.models.trace import ACTIVATIONS, layer_names, source_names
 from fairprobe.networks.vision_training import Images
+from fairprobe.search.neuron_bias import LayerBias, NeuronBias
 
 By = Literal["position", "channel"]
 AT_ONCE = 32  # pairs

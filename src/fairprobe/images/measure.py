@@ -18,7 +18,7 @@ from fairprobe.images.change import as_numbers, pieces
 from fairprobe.images.search import differs_beyond_rounding
 from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images, labels_of
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Rate
 
 AT_ONCE = 256  # pictures
 

@@ -42,7 +42,7 @@ from fairprobe.images.measure import PairCount, quality, strict_pairs
 from fairprobe.images.search import ImageFindings, ImageSearch, search_images
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of, train_on_images
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Rate
 
 ON_REPAIRS = Training(batch=64, epochs=5, patience=None, learning_rate=1e-4)
 

@@ -53,11 +53,11 @@ from fairprobe.images.change import (
     scaled,
 )
 from fairprobe.images.interpret import Tap, hidden_layers
-from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images
 from fairprobe.search.gradients import agreement, with_momentum
 from fairprobe.search.methods import adf, eidig, neuronfair
+from fairprobe.search.neuron_bias import LayerBias, NeuronBias
 from fairprobe.search.settings import Setting, latin
 
 Method = Literal["neuronfair", "adf", "eidig", "random"]

@@ -18,11 +18,11 @@ from torch.overrides import TorchFunctionMode
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import ModelError
-from fairprobe.interpret.neuron_bias import LayerBias, NeuronBias
 from fairprobe.models.formats.text_network import network_logits
 from fairprobe.models.text import TextNetwork
 from fairprobe.models.trace import ACTIVATIONS
 from fairprobe.results import Count, Number, Result, Share
+from fairprobe.search.neuron_bias import LayerBias, NeuronBias
 
 MAX_PAIRS = 1000  # pairs of texts that are compared
 BATCH = 32

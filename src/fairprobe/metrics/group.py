@@ -34,9 +34,8 @@ from fairprobe.documents import (
 )
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.measures import Measure, Reading, reading_of, readings_of_groups
-from fairprobe.results import Estimate
+from fairprobe.results import Estimate, Rate
 from fairprobe.statistics.groups import Apart, difference, ratios, spread
-from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import Column, column, is_label, labels, same_length
 
 SMALLEST = 0.02  # of the people: smaller groups may be left out of impact ratios (Local Law 144)

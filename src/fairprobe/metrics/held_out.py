@@ -36,9 +36,8 @@ from fairprobe.metrics.group import (
 from fairprobe.metrics.individual import individual_fairness
 from fairprobe.metrics.quality import accuracy
 from fairprobe.models import Model
-from fairprobe.results import Estimate
+from fairprobe.results import Estimate, Rate
 from fairprobe.schema.domain import Domain
-from fairprobe.statistics.rates import Rate
 
 LARGEST_PAIR = 200  # combinations of two attributes; more would have a handful of people each
 

@@ -28,9 +28,8 @@ from fairprobe.judgement import ROWS_AT_ONCE, TIE, labels_and_lead, two_labels
 from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.metrics.group import Groups, groups_of
 from fairprobe.models import Model, one_thread
-from fairprobe.results import Estimate
+from fairprobe.results import Estimate, Rate
 from fairprobe.schema.domain import Domain
-from fairprobe.statistics.rates import Rate
 from fairprobe.statistics.resampling import ratio, resampled
 
 ROUNDING = 1e-3  # what a model's probabilities may leave [0, 1] by

@@ -44,10 +44,9 @@ from fairprobe.measures import (
 from fairprobe.metrics.group import groups_of, selection_rates
 from fairprobe.metrics.held_out import features_of, parts_of_groups
 from fairprobe.models.scores import ScoreModel
-from fairprobe.results import Estimate
+from fairprobe.results import CONFIDENCE, Estimate, Rate
 from fairprobe.statistics.groups import Ends, apart
 from fairprobe.statistics.means import mean, quantile
-from fairprobe.statistics.rates import CONFIDENCE, Rate
 
 LEVELS = (0.5, 0.9, 0.99)  # of changes
 GROUP_LEVELS = (0.1, 0.5, 0.9)  # of the scores of groups

@@ -10,13 +10,15 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from fairprobe.documents import IFR
 from fairprobe.errors import SettingError
-from fairprobe.metrics import IFR, Estimate, Rate, dm_rs
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.repairs.base import Repair
 from fairprobe.repairs.panel import Panel
 from fairprobe.repairs.series import Trainer
 from fairprobe.repairs.verdict import ROUNDING
+from fairprobe.results import Estimate, Rate
 
 POINT_SAMPLES = 10_000  # possible people
 PROVED_ENOUGH = 0.97  # of possible people, by a short proof

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Ints
+from fairprobe.documents import IFR
 from fairprobe.documents.scores import AmountQuality, Change
-from fairprobe.interpret import NeuronBias, neuron_bias
-from fairprobe.metrics import IFR, Estimate, Rate, dm_rs
-from fairprobe.metrics.people import affected_rate
+from fairprobe.metrics.rates import affected_rate, dm_rs
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.repairs.panel import OnStage, Panel
+from fairprobe.results import Estimate, Rate
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import method_named
+from fairprobe.search.neuron_bias import NeuronBias, neuron_bias
 from fairprobe.search.settings import with_settings
 
 

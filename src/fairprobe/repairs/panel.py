@@ -19,16 +19,19 @@ import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents import IFR
 from fairprobe.documents.fairness import TAU
 from fairprobe.errors import DataError
 from fairprobe.judgement import judge
-from fairprobe.metrics import IFR, Estimate, Rate, as_estimate, dm_rs, fairness, individual_fairness
+from fairprobe.metrics import as_estimate, fairness, individual_fairness
 from fairprobe.metrics.individual import Over, Pairs, check_pairs, check_taus
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.metrics.scores import amount_quality, change_of
 from fairprobe.models import Model, ScoreModel, Tolerance, TorchModel, one_thread
 from fairprobe.networks import is_constant
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.repairs.comparisons import Answers
+from fairprobe.results import Estimate, Rate
 from fairprobe.schema.domain import Domain
 
 OnStage: TypeAlias = Callable[[str, int, int, str], None]  # the stage, done, total, a note

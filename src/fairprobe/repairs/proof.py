@@ -28,7 +28,6 @@ from fairprobe.datasets.base import Dataset
 from fairprobe.documents.fairness import TAU
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import judge
-from fairprobe.metrics import Rate
 from fairprobe.metrics.individual import Pairs
 from fairprobe.models import Model, ScoreModel, TorchModel
 from fairprobe.repairs.abstain import HANDED_OVER, Abstain, Abstaining
@@ -58,6 +57,7 @@ from fairprobe.repairs.verdict import (
     Outcome,
     decide_post_hoc,
 )
+from fairprobe.results import Rate
 from fairprobe.search import Budget
 
 BUDGET = Budget(seeds=200, local_iterations=200)

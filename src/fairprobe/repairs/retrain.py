@@ -30,7 +30,6 @@ from torch import nn
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import DataError, SettingError
-from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.networks import Examples
@@ -39,6 +38,7 @@ from fairprobe.repairs.points import with_copies
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, check_method, method_named
+from fairprobe.search.neuron_bias import neuron_bias
 
 SVM_ROWS = 4_000  # for the support vector machine
 FOLDS = 3  # in which its distances become probabilities

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.datasets.base import Dataset
-from fairprobe.metrics.people import parts_of
+from fairprobe.metrics.rates import parts_of
 from fairprobe.results import Count, Number, Result
 from fairprobe.results import Share as Probability
 from fairprobe.statistics.paired import holm, paired_difference

@@ -53,8 +53,8 @@ from fairprobe.repairs.comparisons import (
     populations,
 )
 from fairprobe.repairs.subgroups import SMALLEST, SubgroupChange
-from fairprobe.results import Number, Result
-from fairprobe.statistics.rates import CONFIDENCE, Rate, confidence_at_look
+from fairprobe.results import CONFIDENCE, Number, Rate, Result
+from fairprobe.statistics.rates import confidence_at_look
 
 LOOKS = (4, 6, 8, 12)  # seeds
 MAX_TIES = 0.01

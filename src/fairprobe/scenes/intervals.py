@@ -25,8 +25,8 @@ import numpy as np
 from scipy import stats
 
 from fairprobe.arrays import Floats, Ints
+from fairprobe.results import CONFIDENCE
 from fairprobe.scenes.oracles import Cells, Oracle, rates_of
-from fairprobe.statistics.rates import CONFIDENCE
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from fairprobe import catalogue
 from fairprobe.arrays import Rows
 from fairprobe.catalogue import Catalogue
 from fairprobe.errors import SettingError
-from fairprobe.interpret import NeuronBias
 from fairprobe.search.methods.base import Method
+from fairprobe.search.neuron_bias import NeuronBias
 
 METHODS: Catalogue[type[Method]] = catalogue.METHODS
 

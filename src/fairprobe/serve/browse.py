@@ -27,8 +27,8 @@ from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.errors import SettingError
 from fairprobe.escapes import spreadsheet_cell
 from fairprobe.findings import PHASES, PLAUSIBILITY, PROVENANCE, Findings, reading
-from fairprobe.metrics.pairs import Pair
 from fairprobe.schema.attributes import Attribute
+from fairprobe.table.generation import Pair
 
 PAGE = 50  # findings on a page
 SORTED = 5_000  # rows of another order that are found at once

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.stats import t
 
 from fairprobe.arrays import Floats
-from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.results import CONFIDENCE
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from scipy.stats import t as student
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import DataError
-from fairprobe.results import Estimate
-from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.results import CONFIDENCE, Estimate
 
 FEWEST = 3  # clusters
 NEAR_ONE = 1 - 1e-12

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.stats import beta, norm
 
 from fairprobe.arrays import Floats, Ints, Mask
-from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.results import CONFIDENCE
 
 STEPS = 200  # spreads that are tried
 DRAWS = 1000

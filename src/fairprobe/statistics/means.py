@@ -16,8 +16,7 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 from fairprobe.arrays import Floats
-from fairprobe.results import Estimate
-from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.results import CONFIDENCE, Estimate
 
 MOST = 0.25  # of a: beyond it the sample is too small to tell how skewed it is
 

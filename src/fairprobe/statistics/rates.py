@@ -1,12 +1,8 @@
-"""Rates with an interval that is never too narrow, and the differences of such numbers."""
+"""Intervals that hold together, and the difference of two numbers with their intervals."""
 
 from __future__ import annotations
 
 from math import hypot
-
-from fairprobe.results import CONFIDENCE, Rate
-
-__all__ = ["CONFIDENCE", "Rate", "confidence_at_look", "newcombe"]
 
 
 def confidence_at_look(confidence: float, look: int, numbers: int = 1) -> float:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairprobe.arrays import Floats
+from fairprobe.results import CONFIDENCE
 from fairprobe.statistics.max_t import FLIPS, ROUNDING, max_t
 from fairprobe.statistics.paired import paired_difference
-from fairprobe.statistics.rates import CONFIDENCE
 
 
 @dataclass(frozen=True)

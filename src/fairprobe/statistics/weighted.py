@@ -12,8 +12,7 @@ import numpy as np
 from scipy.stats import beta, t
 
 from fairprobe.arrays import Floats, Mask
-from fairprobe.results import Estimate
-from fairprobe.statistics.rates import CONFIDENCE
+from fairprobe.results import CONFIDENCE, Estimate
 
 
 def weighted_share(hits: Mask, weights: Floats, *, confidence: float = CONFIDENCE) -> Estimate:

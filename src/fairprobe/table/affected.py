@@ -16,8 +16,6 @@ from fairprobe.documents import (
     RuleRate,
 )
 from fairprobe.documents.scores import ScorePair
-from fairprobe.metrics.people import PEOPLE
-from fairprobe.metrics.severity import severity_section
 from fairprobe.report import Bar, Bars, Number, Pair, Plot, Section, Side, Table, Text
 from fairprobe.report.formats import (
     amount,
@@ -31,7 +29,9 @@ from fairprobe.report.formats import (
     points,
 )
 from fairprobe.results import Rate
+from fairprobe.table.people import PEOPLE
 from fairprobe.table.run import TableRun
+from fairprobe.table.severity import severity_section
 from fairprobe.table.words import changing, has_phases, name, noun, only
 
 MAX_BARS = 24  # more make a figure that nobody reads

@@ -17,8 +17,8 @@ from fairprobe.documents.chat import ChatDocument, LeaningDocument
 from fairprobe.measures import Measure, Reading
 from fairprobe.models import Model
 from fairprobe.models.formats.chat import Chat, ChatRows
+from fairprobe.results import CONFIDENCE
 from fairprobe.search import Budget
-from fairprobe.statistics.rates import CONFIDENCE
 from fairprobe.statistics.signed import Leaning, leanings
 
 SAMPLES = 50_000  # possible people, by default

@@ -8,13 +8,10 @@ from fairprobe.certificates.report import numbers as certified
 from fairprobe.documents import ScoresDocument, TableDocument
 from fairprobe.documents.table import FORMAT
 from fairprobe.measures import added_readings
-from fairprobe.metrics.generation import DM_RS, IDIS
 from fairprobe.metrics.group import IMPACT_RATIO
-from fairprobe.metrics.people import PEOPLE
-from fairprobe.metrics.plausible import PLAUSIBLE_PEOPLE
 from fairprobe.metrics.quality import ACCURACY
+from fairprobe.metrics.rates import DM_RS
 from fairprobe.metrics.scores import CHANGE
-from fairprobe.metrics.severity import severity_number
 from fairprobe.report import Code, Notes, Number, Section, Table, Terms, Text, Verdict
 from fairprobe.report.formats import (
     amount,
@@ -31,6 +28,7 @@ from fairprobe.report.formats import (
 from fairprobe.report.sections import Status
 from fairprobe.runs.kinds import Kind
 from fairprobe.table.affected import affected_section, definition, pairs_section, values_plot
+from fairprobe.table.generation import IDIS
 from fairprobe.table.groups import (
     change_section,
     groups_section,
@@ -39,6 +37,8 @@ from fairprobe.table.groups import (
     scored_section,
 )
 from fairprobe.table.neurons import neurons_section
+from fairprobe.table.people import PEOPLE
+from fairprobe.table.plausible import PLAUSIBLE_PEOPLE
 from fairprobe.table.proofs import (
     amounts_repair_section,
     chat_section,
@@ -46,6 +46,7 @@ from fairprobe.table.proofs import (
 )
 from fairprobe.table.repeat import python
 from fairprobe.table.run import TableRun
+from fairprobe.table.severity import severity_number
 from fairprobe.table.words import (
     changing,
     has_phases,

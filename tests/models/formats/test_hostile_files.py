@@ -28,12 +28,12 @@ from fairprobe.errors import (
     StorageError,
 )
 from fairprobe.findings import Findings
-from fairprobe.interpret import neuron_bias
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import Budget, NeuronFair, loop, merge, search
 from fairprobe.search.ledger import Ledger
+from fairprobe.search.neuron_bias import neuron_bias
 from tests.helpers import everybody, planted, read_document, tiny_domain
 
 pytestmark = pytest.mark.usefixtures("empty_figures")

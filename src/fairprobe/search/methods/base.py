@@ -17,13 +17,13 @@ import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import SettingError
-from fairprobe.interpret import NeuronBias
 from fairprobe.judgement import Seen, Verdict
 from fairprobe.models import GradientsOf, Model
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.schema.domain import Domain
 from fairprobe.search.budget import Budget
 from fairprobe.search.moves import Moves
+from fairprobe.search.neuron_bias import NeuronBias
 
 ROWS_AT_ONCE = 16_384  # walkers × sensitive values in one batch
 

@@ -46,7 +46,6 @@ from torch import Tensor
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.errors import ModelError, SettingError
-from fairprobe.interpret import LayerBias, NeuronBias
 from fairprobe.models import TorchModel
 from fairprobe.search.gradients import judged_gradients, pair_gradients, with_momentum
 from fairprobe.search.methods.base import (
@@ -58,6 +57,7 @@ from fairprobe.search.methods.base import (
     check_variant,
 )
 from fairprobe.search.moves import chances, draw, softmax_chances, up_to
+from fairprobe.search.neuron_bias import LayerBias, NeuronBias
 
 Variant = Literal["revert", "walk", "paper"]
 ON_MISS: dict[Variant, Miss] = {"revert": "back to last", "walk": "walk", "paper": "go on"}

@@ -41,10 +41,10 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import DataError, SettingError
-from fairprobe.interpret import NeuronBias
 from fairprobe.judgement import Verdict
 from fairprobe.schema.domain import Domain
 from fairprobe.search.methods.base import Explorer, Proposal, SearchContext
+from fairprobe.search.neuron_bias import NeuronBias
 from fairprobe.search.paths import Predicate, Region, RegionSolver, draw_marginals, path_of
 
 SEED_RANK, LOCAL_RANK, GLOBAL_RANK = 5.0, 1.0, 10.0

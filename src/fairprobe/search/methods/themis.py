@@ -30,8 +30,9 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
 from fairprobe.judgement import Verdict
+from fairprobe.results import Rate
 from fairprobe.search.methods.base import Explorer, Proposal, SearchContext
-from fairprobe.statistics.rates import Rate, confidence_at_look
+from fairprobe.statistics.rates import confidence_at_look
 
 FIRST_LOOK = 1024  # draws
 AT_ONCE = 8192

@@ -12,14 +12,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from fairprobe.arrays import Rows
 from fairprobe.errors import SettingError
-from fairprobe.interpret.what_if import (
-    VALUES,
-    Answers,
-    ask,
-    reactions,
-    sensitive_answers,
-    shortest_flip,
-)
 from fairprobe.judgement import judge
 from fairprobe.present.network_picture import Picture, reaction_picture, shade_names
 from fairprobe.present.table import Table
@@ -28,6 +20,14 @@ from fairprobe.schema.attributes import Attribute
 from fairprobe.serve.desk import address, answer, fill, is_part, run_of
 from fairprobe.serve.opened import OpenRun
 from fairprobe.serve.pages.run import links
+from fairprobe.table.what_if import (
+    VALUES,
+    Answers,
+    ask,
+    reactions,
+    sensitive_answers,
+    shortest_flip,
+)
 
 CHOICES = 400  # values of an attribute that are listed; more are typed
 NEURONS = 8  # listed by name

@@ -19,7 +19,7 @@ from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, re
 from fairprobe.models import Model, one_thread
 from fairprobe.people.plausible import LIMIT, PlausiblePeople
 from fairprobe.people.resemblance import resemblance
-from fairprobe.statistics.rates import Rate
+from fairprobe.results import Rate
 
 FEWEST, MOST = 1_000, 20_000  # people drawn
 FOR_EACH_RECORD = 2

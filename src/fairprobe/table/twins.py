@@ -13,9 +13,9 @@ from fairprobe.arrays import Mask, Rows
 from fairprobe.documents.people import BothCounterparts, Counterparts, CouplingCount
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, one_thread
+from fairprobe.results import Rate
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.twins import Coupling, values_of
-from fairprobe.statistics.rates import Rate
 
 
 def compare_counterparts(

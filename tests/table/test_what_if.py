@@ -7,11 +7,11 @@ import pytest
 from scipy.special import expit
 
 from fairprobe.arrays import Floats, Rows
-from fairprobe.interpret.what_if import ask, reactions, sensitive_answers, shortest_flip
 from fairprobe.judgement import judge
 from fairprobe.models import Model, TorchModel
 from fairprobe.schema.attributes import Constraint
 from fairprobe.schema.domain import Attribute, Domain
+from fairprobe.table.what_if import ask, reactions, sensitive_answers, shortest_flip
 from tests.helpers import blind, everybody, planted, tiny_domain
 
 

@@ -12,23 +12,15 @@ from fairprobe.documents import TableMeasurements
 from fairprobe.documents.people import Advantage, GroupRate, People
 from fairprobe.judgement import Verdict, answers, judge
 from fairprobe.measures import Measure, Reading, by, reading_of, reading_of_counterparts, required
-from fairprobe.metrics.rules import find_rules
-from fairprobe.metrics.severity import count_decisions, severity
+from fairprobe.metrics.rates import parts_of
 from fairprobe.models import Model, one_thread
-from fairprobe.schema.attributes import Attribute
+from fairprobe.results import CONFIDENCE, Rate
 from fairprobe.schema.domain import Domain
-from fairprobe.statistics.rates import CONFIDENCE, Rate
+from fairprobe.table.rules import find_rules
+from fairprobe.table.severity import count_decisions, severity
 
 SMALLEST_GROUP = 50  # people; smaller groups say little, and could identify a person
-VALUES_EACH = 20  # an attribute with more values is divided into quarters
 GROUPS = 8
-
-
-def affected_rate(domain: Domain, model: Model, x: Rows) -> Rate:
-    """How many of these rows, of those that have a counterpart, are affected."""
-    with one_thread():
-        verdict = judge(domain, model, x)
-    return Rate.of(int(verdict.is_discriminatory.sum()), int(verdict.has_counterpart.sum()))
 
 
 def people(
@@ -93,22 +85,6 @@ def _group(
     return GroupRate(attribute=attribute, value=value, **asdict(rate))
 
 
-def parts_of(attribute: Attribute, codes: Rows) -> list[tuple[str, Mask]]:
-    """The people with each value, or in each quarter of many values."""
-    values = np.unique(codes)
-    if attribute.kind == "categorical" or len(values) <= VALUES_EACH:
-        return [(attribute.describe(float(value)), codes == value) for value in values]
-    edges = np.unique(np.quantile(codes, [0, 0.25, 0.5, 0.75, 1]))
-    place = np.clip(np.searchsorted(edges, codes, side="right") - 1, 0, len(edges) - 2)
-    parts = []
-    for number in range(len(edges) - 1):
-        within = place == number
-        if within.any():
-            least, most = float(codes[within].min()), float(codes[within].max())
-            parts.append((f"{attribute.describe(least)} to {attribute.describe(most)}", within))
-    return parts
-
-
 def _asked_again(
     domain: Domain, model: Model, rows: Rows, favourable: int | None
 ) -> tuple[Floats, Ints]:
@@ -135,15 +111,6 @@ def _read(document: TableMeasurements) -> list[Reading]:
     missing = f"nobody in the data has a known {by(document)}. Check the column"
     entry = required(document.people)
     return [reading_of_counterparts(document, what, entry, missing=missing, of="people")]
-
-
-def tie_rate(domain: Domain, model: Model, x: Rows) -> Rate:
-    """Of how many of these rows, of those that have a counterpart, the answer changes only within
-    rounding: that is no evidence of discrimination, and none of fairness.
-    """
-    with one_thread():
-        verdict = judge(domain, model, x)
-    return Rate.of(int(verdict.hangs_on_tie.sum()), int(verdict.has_counterpart.sum()))
 
 
 def _read_ties(document: TableMeasurements) -> list[Reading]:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from fairprobe.arrays import Rows
+from fairprobe.documents import People
 from fairprobe.judgement import answers
-from fairprobe.metrics import People, people
-from fairprobe.metrics.severity import count_decisions
 from fairprobe.models import Model
 from fairprobe.schema.domain import Attribute, Constraint, Domain
+from fairprobe.table.people import people
+from fairprobe.table.severity import count_decisions
 
 RACES = Domain(
     (

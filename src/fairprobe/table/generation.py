@@ -1,14 +1,10 @@
-"""What a search achieved: how many findings, how different, how fast. And, independent of any
-search, how common discrimination is.
+"""Describe what a search found: how many findings, how different, how fast; and the pairs that are
+shown.
 
 paper       here
 GSR         `gsr`: unique IDIs among unique instances generated. A search looks where it expects to
             find: this is not a population rate
 input space the unique instances generated, #IDIs / GSR: `Generation.tried`
-CR, GD      `coverage_rate`, `generation_diversity`: which of two sets of IDIs reaches further, at a
-            radius of cosine distance
-DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the domain, by bare
-            counterparts, with an exact interval
 (ours)      `spread`: the mean distance between two findings, each attribute scaled to [0, 1]
 (§3.3)      `seed_distance`: the mean distance of a finding to its seed, on the same scale
 (ours)      `cells`: how many different cells of a coarse grid the findings lie in, among 20,000 of
@@ -17,27 +13,22 @@ DM-RS       `dm_rs`: the share of IDIs among instances drawn uniformly from the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from math import nan
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from fairprobe.arrays import Floats, Ints, Rows
+from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.documents import TableMeasurements
-from fairprobe.errors import DataError
-from fairprobe.findings import Findings
-from fairprobe.judgement import judge
-from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required
-from fairprobe.models import Model, one_thread
+from fairprobe.findings import PLAUSIBILITY, PROVENANCE, Findings
+from fairprobe.measures import Measure, Reading, by, required
 from fairprobe.schema.domain import Domain
-from fairprobe.statistics.rates import Rate
 
 BINS = 1024  # of a real attribute's range, for `spread`
+CANDIDATES = 500
+USUAL = 0.25  # a person who is less plausible than this counts for less
 QUARTERS = 4  # parts of each attribute, for `cells`
 DRAWN = 20_000  # findings, for `cells`
-SAMPLES = 50_000
-ROUNDING = 1e-12  # of a cosine: a row is at distance 0 from itself
-PAIRS_AT_ONCE = 4_000_000
 
 
 def gsr(idis: int, tried: int) -> float:
@@ -48,27 +39,6 @@ def gsr(idis: int, tried: int) -> float:
 def ms_per_1000_idis(seconds: float, idis: int) -> float | None:
     """Milliseconds for 1,000 unique IDIs; None when there are none."""
     return seconds * 1e6 / idis if idis else None
-
-
-def dm_rs(
-    domain: Domain,
-    model: Model,
-    *,
-    rng: np.random.Generator,
-    samples: int = SAMPLES,
-    progress: Callable[[int, int], None] | None = None,
-) -> Rate:
-    """How many of `samples` uniform instances are discriminatory, by bare counterparts: as in the
-    paper, whatever the schema couples.
-    """
-    domain, hits = domain.bare(), 0
-    with one_thread():
-        for start in range(0, samples, SAMPLES):
-            drawn = domain.sample(min(SAMPLES, samples - start), rng=rng)
-            hits += int(judge(domain, model, drawn).is_discriminatory.sum())
-            if progress is not None:
-                progress(start + len(drawn), samples)
-    return Rate.of(hits, samples)
 
 
 def spread(findings: Findings) -> float | None:
@@ -163,44 +133,89 @@ def cells(findings: Findings, *, drawn: int = DRAWN, seed: int = 0) -> float | N
     return len(np.unique(np.stack(quarters, axis=1), axis=0)) / len(x)
 
 
-def coverage_rate(of: Rows, by: Rows, radius: float) -> float:
-    """The share of rows in `of` that have a row of `by` within this cosine distance."""
-    if len(of) == 0:
-        raise DataError("The coverage rate of no rows is not defined; the first set is empty.")
-    if len(by) == 0:
-        return 0.0
-    unit = _unit(by).T
-    at_once = max(1, PAIRS_AT_ONCE // len(by))
-    near = [
-        (1 - _unit(of[i : i + at_once]) @ unit).min(axis=1) <= radius + ROUNDING
-        for i in range(0, len(of), at_once)
-    ]
-    return float(np.concatenate(near).mean())
+# -- the most striking findings --------------------------------------------------------------------
 
 
-def generation_diversity(ours: Rows, theirs: Rows, radius: float) -> float:
-    """GD: above 1, our findings cover more of theirs than theirs of ours. NaN if neither covers the
-    other.
+@dataclass(frozen=True)
+class Pair:
+    """One finding: the row, its counterpart, what the model said of each, and how plausible each is
+    (None where the search had no model of the table). `is_record`: somebody in the data is equal to
+    one of the two, apart from the sensitive attributes.
     """
-    forward, backward = coverage_rate(theirs, ours, radius), coverage_rate(ours, theirs, radius)
-    return forward / backward if backward > 0 else nan
+
+    x: Rows
+    x_other: Rows
+    label: int
+    label_other: int
+    probability: float
+    probability_other: float
+    gap: float
+    phase: str
+    origin: int
+    plausibility: float | None = None
+    plausibility_other: float | None = None
+    is_record: bool = False
 
 
-def _unit(x: Rows) -> Floats:
-    """Rows of length one; a row of zeros stays, and is at distance 1 from all."""
-    wide = x.astype(np.float64)
-    length = np.linalg.norm(wide, axis=1, keepdims=True)
-    return np.asarray(wide / np.where(length > 0, length, 1))
+def striking_pairs(
+    findings: Findings, count: int = 6, *, records: Rows | None = None, show_records: bool = False
+) -> list[Pair]:
+    """Of the findings with the most value, those that lie farthest apart, the clearest first.
+
+    The value of a pair is its gap, if both people are usual enough: below a plausibility of `USUAL`
+    it shrinks in proportion to the less plausible one of them. Unless `show_records`, nobody is
+    shown who is among the `records`, because a report travels and a record could be recognized.
+    """
+    domain = findings.domain
+    known = domain.key(domain.clip(records)) if records is not None else None
+    best: list[tuple[float, Pair]] = []
+    for batch in findings.batches():
+        is_record = (
+            np.zeros(len(batch), dtype=bool)
+            if known is None
+            else np.isin(domain.key(findings.rows(batch)), known)
+        )
+        value = np.where(is_record & (not show_records), -1, _value(findings, batch))
+        top = np.argsort(-value, kind="stable")[:CANDIDATES]
+        top = top[value[top] >= 0]
+        best += zip(value[top], _pairs(findings, batch.take(top), is_record[top]), strict=True)
+        best = sorted(best, key=lambda each: -each[0])[:CANDIDATES]
+    if not best or count < 1:
+        return []
+    pairs = [pair for _, pair in best]
+    columns = domain.other_columns
+    reach = np.maximum(domain.high - domain.low, 1e-9)[columns]
+    place = np.stack([pair.x[columns] for pair in pairs]) / reach
+    chosen = [0]
+    distance = np.abs(place - place[0]).sum(axis=1)
+    while len(chosen) < min(count, len(pairs)) and distance.max() > 0:
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.abs(place - place[chosen[-1]]).sum(axis=1))
+    return [pairs[i] for i in sorted(chosen)]
+
+
+def _value(findings: Findings, batch: pa.RecordBatch) -> Floats:
+    """(n,) the gap of each pair, less where one of the two is unusual."""
+    gap, *sides = (
+        batch.column(name).to_numpy(zero_copy_only=False).astype(np.float64)
+        for name in (findings.column("gap"), *PLAUSIBILITY)
+    )
+    usual = np.minimum(*(np.nan_to_num(side, nan=1.0) for side in sides))
+    return np.asarray(gap * np.minimum(1, usual / USUAL))
+
+
+def _pairs(findings: Findings, batch: pa.RecordBatch, is_record: Mask) -> list[Pair]:
+    x, x_other = findings.rows(batch), findings.rows(batch, other=True)
+    columns = batch.to_pydict()
+    columns["is_record"] = is_record.tolist()
+    fields = (*PROVENANCE, *PLAUSIBILITY, "is_record")
+    return [
+        Pair(x[i], x_other[i], *(columns[findings.column(name)][i] for name in fields))
+        for i in range(len(x))
+    ]
 
 
 # -- how policies, cards and reports read them -----------------------------------------------------
-
-
-def _read_dm_rs(document: TableMeasurements) -> list[Reading]:
-    what = f"share of possible people affected by {by(document)} (DM-RS)"
-    missing = "no possible people were drawn. Audit again with --samples"
-    rate, of = required(document.dm_rs), "possible people"
-    return [reading_of_counterparts(document, what, rate, missing=missing, bare=True, of=of)]
 
 
 def _read_idis(document: TableMeasurements) -> list[Reading]:
@@ -243,17 +258,6 @@ CUT_SHORT = {
         " again with a higher --wanted."
     ),
 }
-DM_RS = Measure(
-    name="dm_rs",
-    title="Possible people affected (DM-RS)",
-    about=(
-        "Of all possible people, the share whose answer changes with the attribute alone: their"
-        " counterparts are bare, as in the papers."
-    ),
-    unit="share",
-    direction="at most",
-    read=_read_dm_rs,
-)
 IDIS = Measure(
     name="idis",
     title="Cases found by the search (IDIs)",

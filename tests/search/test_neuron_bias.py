@@ -13,22 +13,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
+from torch import nn
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import DataError, DomainError, ModelError
-from fairprobe.interpret import (
-    GRID,
-    THRESHOLDS,
-    LayerBias,
-    NeuronBias,
-    ablation,
-    coverage,
-    neuron_bias,
-)
-from fairprobe.metrics import dm_rs
+from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import TorchModel
 from fairprobe.schema.domain import Attribute, Domain
+from fairprobe.search.neuron_bias import GRID, THRESHOLDS, LayerBias, NeuronBias, neuron_bias
+from fairprobe.table.ablation import ablation
 from tests.helpers import (
     blind,
     census_domain,
@@ -175,7 +168,7 @@ def test_rows_are_taken_in_parts_with_the_same_result_and_progress_to_the_end(
     model = TorchModel(planted(domain))
     x = everybody(domain)
     whole = neuron_bias(domain, model, x)
-    monkeypatch.setattr(import_module("fairprobe.interpret.neuron_bias"), "ROWS_AT_ONCE", 50)
+    monkeypatch.setattr(import_module("fairprobe.search.neuron_bias"), "ROWS_AT_ONCE", 50)
     seen: list[tuple[int, int]] = []
     parts = neuron_bias(domain, model, x, progress=lambda done, total: seen.append((done, total)))
     for one, other in zip(whole.layers, parts.layers, strict=True):
@@ -300,58 +293,6 @@ def test_the_scale_free_area_does_not_change_when_a_layer_is_rescaled(
     one = LayerBias("layer", np.array(values), np.full(len(values), 0.7))
     other = LayerBias("layer", np.array(values) * factor, np.full(len(values), 0.7) * factor)
     assert one.auc_scale_free == pytest.approx(other.auc_scale_free, abs=GRID)
-
-
-# -- coverage --------------------------------------------------------------------------------------
-
-
-class Given(nn.Module):
-    """A network whose only hidden layer repeats its input."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.out = nn.Linear(width, 2)
-
-    def forward(self, z: Tensor) -> Tensor:
-        answer: Tensor = self.out(torch.relu(z))
-        return answer
-
-
-def test_coverage_counts_the_biased_neurons_above_half_of_the_range_of_their_row() -> None:
-    layer = LayerBias("relu", np.arctanh([0.9, 0.9, 0.0, 0.0]), np.ones(4))
-    assert layer.biased.tolist() == [0, 1]
-    x = np.array(
-        [
-            [9, 1, 0, 10],  # neuron 0 is at 0.9 of the range, neuron 1 at 0.1: half
-            [5, 5, 0, 10],  # exactly half is not above half: none
-            [2, 4, 2, 0],  # 0.5 and 1: half
-            [3, 3, 3, 3],  # no range at all: none
-            [0, 0, 0, 0],
-            [7, 7, 0, 1],  # both
-        ],
-        dtype=np.float32,
-    )
-    found = coverage(TorchModel(Given(4)), layer, x)
-    assert found.each.tolist() == [0.5, 0, 0.5, 0, 0, 1]
-    assert found.union == 1
-    assert found.neurons.tolist() == [2 / 6, 2 / 6]  # rows 0 and 5, rows 2 and 5
-    assert coverage(TorchModel(Given(4)), layer, x[:2]).union == 0.5
-    assert (
-        coverage(TorchModel(Given(4)), layer, x[[0, 2]]).union == 1
-    )  # one activates the first, one the second
-    assert coverage(TorchModel(Given(4)), layer, x[1:2]).union == 0
-
-
-def test_coverage_of_no_rows_is_nothing_and_without_biased_neurons_it_is_not_defined() -> None:
-    layer = LayerBias("relu", np.arctanh([0.9, 0.0]), np.ones(2))
-    nothing = coverage(TorchModel(Given(2)), layer, np.empty((0, 2), dtype=np.float32))
-    assert (len(nothing.each), nothing.union) == (0, 0)
-    with pytest.raises(DataError, match="no biased neuron"):
-        coverage(
-            TorchModel(Given(2)),
-            LayerBias("relu", np.zeros(2), np.ones(2)),
-            np.ones((1, 2), dtype=np.float32),
-        )
 
 
 # -- ablation --------------------------------------------------------------------------------------

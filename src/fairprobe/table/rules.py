@@ -20,9 +20,9 @@ from msgspec.structs import asdict
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.documents.people import RuleRate
+from fairprobe.results import CONFIDENCE, Rate
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
-from fairprobe.statistics.rates import CONFIDENCE, Rate
 
 DEPTH = 3
 SMALLEST = 50  # people of a rule in the growing half

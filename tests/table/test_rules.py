@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from fairprobe.arrays import Mask, Rows
-from fairprobe.metrics import RuleRate, find_rules, people
+from fairprobe.documents import RuleRate
 from fairprobe.models import Model
 from fairprobe.schema.domain import Attribute, Domain
+from fairprobe.table.people import people
+from fairprobe.table.rules import find_rules
 
 TOWNS = ("Aachen", "Bonn", "Celle", "Dresden", "Essen", "Fulda")
 DOMAIN = Domain(
@@ -140,7 +142,7 @@ def test_the_intervals_of_all_rules_together_hold_the_true_rate_in_95_of_100_tab
 ) -> None:
     # Everybody is affected at random, so the true rate of every rule is the same. Without the
     # comparison with chance the tree divides the people all the same.
-    monkeypatch.setattr("fairprobe.metrics.rules.SHUFFLES", 0)
+    monkeypatch.setattr("fairprobe.table.rules.SHUFFLES", 0)
     rng = np.random.default_rng(6)
     held, most = 0, 0
     for seed in range(300):
@@ -155,7 +157,7 @@ def test_the_intervals_of_all_rules_together_hold_the_true_rate_in_95_of_100_tab
 def test_no_group_is_listed_by_chance_in_95_of_100_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     # The cents of the income decide, which no group knows. A group is listed if its interval
     # lies above the share of everybody.
-    monkeypatch.setattr("fairprobe.metrics.rules.SHUFFLES", 0)
+    monkeypatch.setattr("fairprobe.table.rules.SHUFFLES", 0)
     rng = np.random.default_rng(7)
     model = Model(lambda x: np.where(x[:, 2] % 1 < 0.3, x[:, 4], 0))
     listed, shares = 0, []

@@ -12,10 +12,10 @@ import numpy as np
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.documents.table import Ablation
-from fairprobe.interpret.neuron_bias import LayerBias
 from fairprobe.judgement import judge
 from fairprobe.models import Model, TorchModel
 from fairprobe.schema.domain import Domain
+from fairprobe.search.neuron_bias import LayerBias
 
 REPEATS = 10  # random choices of neurons; their mean is reported
 
