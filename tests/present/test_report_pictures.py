@@ -148,7 +148,6 @@ def images() -> Document:
     verdicts = {"original": ("face", 0.93), "without": ("face", 0.56), "with": ("not a face", 0.81)}
     return {
         "kind": "images",
-        "files": {"findings.npz": 64 * "a"},
         "target": None,
         "format": 3,
         "created": "2026-11-16T11:20:00+00:00",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from fairprobe.report.formats import plain
+from fairprobe.report.formats import SPACE, plain
 from fairprobe.report.sections import (
     Block,
     Cell,
@@ -75,8 +75,16 @@ def _sentence(text: str, style: str = "") -> RenderableType:
 
 
 def _numbers(numbers: list[Number]) -> RenderableType:
-    rows = [(number.name, Cell(number.text, number.interval), number.detail) for number in numbers]
-    return table(Table(("", "", ""), rows, words=(0, 2)))
+    rows = [
+        (number.name, Cell(number.text, _unit_once(number.interval)), number.detail)
+        for number in numbers
+    ]
+    return table(Table(("", "", ""), rows, words=(0, 2)), unbroken=2)
+
+
+def _unit_once(interval: str) -> str:
+    """Shorten "6.2 % to 6.7 %" to "6.2 to 6.7 %": a line has 80 columns."""
+    return interval.replace(f"{SPACE}%{SPACE}to", f"{SPACE}to")
 
 
 def table(data: Table, *, unbroken: int = 1) -> RenderableType:

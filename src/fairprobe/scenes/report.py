@@ -96,7 +96,7 @@ def _summary(run: ScenesRun) -> Section:
         "recognizer": lambda one: one.detector,
         "pictures": lambda one: count(one.tests),
         "classes": lambda one: count(len(one.classes)),
-        "shown to fail more": lambda one: listed(run.unfair[one.detector]) or UNDEFINED,
+        "shown to fail more": lambda one: listed(run.unfair.get(one.detector, ())) or UNDEFINED,
         "above the mean": lambda one: count(len(_above(run, one.detector))),
         "pictures with an error": _error_rate,
     }
@@ -149,7 +149,7 @@ def _what_now(run: ScenesRun) -> Iterator[str]:
         painted = {
             f"{row.label} ({WORDS[row.operator]})"
             for row in run.comparisons.causes
-            if row.cause == "in-painting" and row.label in run.unfair[row.detector]
+            if row.cause == "in-painting" and row.label in run.unfair.get(row.detector, ())
         }
         if painted:
             yield (
@@ -214,7 +214,7 @@ def _about_bars(run: ScenesRun) -> str:
 
 def _recognizer(run: ScenesRun, detector: str) -> Section:
     """Show which classes of one recognizer fail, by which rule, and how they fail."""
-    unfair = run.unfair[detector]
+    unfair = run.unfair.get(detector, ())
     plain = [label for label in _above(run, detector) if label not in unfair]
     sentence = (
         f"Shown to fail more than other classes in equal situations: {listed(unfair)}."
@@ -379,7 +379,7 @@ def _examples(run: ScenesRun) -> Section:
             *(
                 Section(
                     f"“{label}” at {detector}"
-                    + ("" if label in run.unfair[detector] else ": perhaps by chance"),
+                    + ("" if label in run.unfair.get(detector, ()) else ": perhaps by chance"),
                     sections,
                 )
                 for (detector, label), sections in galleries.items()
