@@ -23,10 +23,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import fairprobe as fp
-from fairprobe.audits.confirm import confirmed
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.search import choose_seeds, search
+from fairprobe.table.searched import confirmed
 
 SEEDS, CHECKED = 500, 50_000
 

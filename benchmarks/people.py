@@ -20,7 +20,6 @@ import numpy as np
 
 import fairprobe as fp
 from fairprobe.arrays import Rows
-from fairprobe.audits import train
 from fairprobe.datasets.base import Dataset
 from fairprobe.judgement import judge
 from fairprobe.people.plausible import PlausiblePeople
@@ -29,6 +28,7 @@ from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.methods.crossover import Crossover
+from fairprobe.table.subject import train
 from papers.data.meps import meps
 
 SUBJECTS = (

@@ -25,7 +25,6 @@ from torch import nn
 import fairprobe as fp
 from benchmarks.generation import network
 from fairprobe.arrays import Floats, Ints, Rows
-from fairprobe.audits import train
 from fairprobe.findings import Findings
 from fairprobe.judgement import Verdict
 from fairprobe.models import TorchModel, one_thread
@@ -38,6 +37,7 @@ from fairprobe.search.catalogue import METHODS, method_named
 from fairprobe.search.methods.base import Proposal, SearchContext
 from fairprobe.statistics.repeats import Repeats
 from fairprobe.table.generation import DRAWN, cells
+from fairprobe.table.subject import train
 from papers.data.meps import meps
 from papers.neuronfair import SUBJECTS
 

@@ -26,11 +26,11 @@ import numpy as np
 import pyarrow as pa
 
 from fairprobe import datasets, networks
-from fairprobe.audits import audit
+from fairprobe.audits.image_audit import FINDINGS
 from fairprobe.findings import _schema, _write
-from fairprobe.runs.store import FINDINGS
 from fairprobe.search import Budget
 from fairprobe.storage import scratch
+from fairprobe.table.audit import audit
 
 TOKEN = "benchmark"  # noqa: S105
 GROUP = 250_000  # rows that a search writes at once
@@ -48,7 +48,6 @@ def build(folder: Path, runs: int, rows: int) -> Path:
         copy = folder / "runs" / f"group{number % 10}" / f"run{number:04d}"
         copy.mkdir(parents=True)
         body["created"] = f"20{number % 26:02d}-01-02T03:04:05+00:00"
-        body["model"]["accuracy"] = body["model"]["accuracy_low"]
         (copy / "audit.json").write_text(json.dumps(body), encoding="utf-8")
     whole, rng = done.findings._whole(), np.random.default_rng(0)
     schema = _schema(done.findings.domain, done.findings.generation)

@@ -9,7 +9,8 @@ the same data, but not the same experiment. MEPS is left out until it is fetched
 from __future__ import annotations
 
 import fairprobe as fp
-from fairprobe.audits import train
+from fairprobe.measures import required
+from fairprobe.table.subject import train
 from papers import paper
 from papers.data import available, load
 from papers.neuronfair import SUBJECTS
@@ -41,7 +42,7 @@ def main(seed: int = 0) -> None:
         cells = (
             f"{name}, {sensitive}",
             document.model.network,
-            f"{document.model.accuracy:.1%}",
+            f"{required(document.fairness).quality.accuracy.estimate:.1%}",
             f"{document.interpretation.auc:.3f}",
             f"{common.estimate:.1%} ({common.low:.1%}–{common.high:.1%})",
             f"{document.people.estimate:.1%}",

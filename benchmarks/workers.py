@@ -24,10 +24,10 @@ from sklearn.ensemble import RandomForestClassifier
 
 import fairprobe as fp
 from benchmarks.generation import network
-from fairprobe.audits import train
 from fairprobe.models import Model, one_thread
 from fairprobe.people import PlausiblePeople
 from fairprobe.search import NeuronFair, Probe, choose_seeds, search
+from fairprobe.table.subject import train
 
 SEEDS = {"neuronfair": 100_000, "probe": 8_000, "audit": 8_000, "forest": 200}
 

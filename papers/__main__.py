@@ -217,8 +217,8 @@ def similar(
     """Show people in the data of any groups who are alike in all attributes, one-hot, and whose
     labels are opposite: IIFR's table 5 as printed.
     """
-    from fairprobe.audits.similar import opposite_labels
     from fairprobe.present.data_tables import similar_tables
+    from fairprobe.table.similar import opposite_labels
     from papers.data.iifr import load_iifr
 
     with report_errors():

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from fairprobe import audits, networks
+from fairprobe import networks
 from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.documents import Count, Document, Seconds, Share
@@ -22,6 +22,7 @@ from fairprobe.search.catalogue import METHODS, method_named
 from fairprobe.search.loop import context_of
 from fairprobe.search.neuron_bias import LayerBias, NeuronBias, neuron_bias
 from fairprobe.storage import scratch
+from fairprobe.table import subject
 from fairprobe.table.generation import cells, gsr, seed_distance, spread
 from papers.coverage import coverage, generation_diversity
 from papers.data import load
@@ -133,7 +134,7 @@ def train(settings: Plain, inputs: Inputs) -> TrainedNetwork:
     """Train the network of a data set."""
     del inputs
     data = load(settings["dataset"])
-    model = audits.train(data, seed=settings["seed"])
+    model = subject.train(data, seed=settings["seed"])
     test = data.split(settings["seed"]).test
     with scratch() as folder:
         networks.save(model, folder)

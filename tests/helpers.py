@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets import Dataset
-from fairprobe.documents import TableDocument, from_dict, to_dict
+from fairprobe.documents import TableRun, from_dict, to_dict
 from fairprobe.models import Model, TorchModel, load_model
 from fairprobe.present import plots
 from fairprobe.present.svg import WIDTH
@@ -84,9 +84,9 @@ def reopened(folder: Path | str) -> tuple[Dataset, Model]:
     )
 
 
-def typed(body: dict[str, Any]) -> TableDocument:
+def typed(body: dict[str, Any]) -> TableRun:
     """The document of an audit of a table, which tests alter as plain data."""
-    return from_dict(body, TableDocument)
+    return from_dict(body, TableRun)
 
 
 def assets() -> Path:

@@ -273,7 +273,7 @@ def run(cell: tuple[str, str], folder: Path) -> tuple[str, ...]:
     data = amounts() if is_amount else people()
     model = load_model(CELLS[cell](folder), data)
     white = (model.network if isinstance(model, ScoreModel) else model).__class__ is TorchModel
-    done = (fp.audit_scores if is_amount else fp.audit)(data, model, "sex", **SMALL)
+    done = fp.audit(data, model, "sex", **SMALL)
     assert done.document.people is not None
     how: dict[str, Any] = {"with_": "average"}
     if white:

@@ -140,7 +140,7 @@ def test_public_names_are_these() -> None:
         " Model NeuronBias NeuronFair Policy TorchModel Verdict"
     )
     functions = (
-        "audit audit_images audit_names audit_scenes audit_scores audit_text certify check judge"
+        "audit audit_images audit_names audit_scenes audit audit_text certify check judge"
         " load_model neuron_bias repair save"
     )
     rooms = (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import ModelSummary, TableDocument, TableMeasurements, from_dict
+from fairprobe.documents import ModelSummary, TableMeasurements, TableRun, from_dict
 from fairprobe.errors import StorageError
 from fairprobe.measures import CONSTANT, Measure, Reading, by, check_description
 from fairprobe.results import Rate
@@ -29,11 +29,12 @@ NOTHING = TableMeasurements(
 )
 
 
-def typed(body: dict[str, Any]) -> TableDocument:
-    return from_dict({"command": "", **body}, TableDocument)
+def typed(body: dict[str, Any]) -> TableRun:
+    return from_dict({"command": "", **body}, TableRun)
 
 
-TABLES = [name for name in MEASURES.own if MEASURES[name].of == "table"]
+AMOUNTS = ("change", "change_sd", "change_p90", "scoring_ratio", "mean_difference", "r2")
+TABLES = [name for name in MEASURES.own if MEASURES[name].of == "table" and name not in AMOUNTS]
 OF_NETWORKS = [name for name in TABLES if name != "leaning"]  # which is of a chat endpoint
 
 

@@ -62,7 +62,9 @@ def test_a_suite_that_does_not_use_it_imports_nothing_heavy_and_knows_the_mark(
 
 SUITE = """
 import numpy as np
-from fairprobe import Attribute, Dataset, Domain
+from fairprobe.schema.attributes import Attribute
+from fairprobe.datasets.base import Dataset
+from fairprobe.schema.domain import Domain
 
 domain = Domain(
     (
@@ -140,7 +142,7 @@ def test_an_assertion_and_a_gate_on_the_whole_audit_decide_alike(
 
 
 def test_the_number_is_the_audits_own() -> None:
-    rate = audit_of().dm_rs
+    rate = audit_of().run.dm_rs
     with pytest.raises(AssertionError) as caught:
         FAIRNESS.assert_individual(MODEL, DATA, "gender", samples=2000)
     assert f"is {100 * rate.estimate:.4g} % (95 % interval {100 * rate.low:.4g} % to" in str(

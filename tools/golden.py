@@ -40,7 +40,13 @@ IGNORED = re.compile(
     r"|timings|duration|forecast"
 )
 # Old path: new path. Both are prefixes; [] is any index.
-MOVED: Mapping[str, str] = {"telling": "examples"}
+MOVED: Mapping[str, str] = {
+    "telling": "examples",
+    "model.accuracy_rows": "fairness.quality.accuracy.samples",
+    "model.accuracy_low": "fairness.quality.accuracy.low",
+    "model.accuracy_high": "fairness.quality.accuracy.high",
+    "model.accuracy": "fairness.quality.accuracy.estimate",
+}
 # Prefixes of paths whose numbers went on purpose.
 GONE: Sequence[str] = ("judged", "partial")
 

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
         scenes,
         search,
     )
-    from fairprobe.audits import Audit, audit, repair, save
     from fairprobe.audits.images import audit_images
-    from fairprobe.audits.scores import audit_scores
+    from fairprobe.audits.repaired import repair
     from fairprobe.certificates.certify import Certificate, certify
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from fairprobe.schema.twins import Coupling
     from fairprobe.search import Budget, NeuronFair
     from fairprobe.search.neuron_bias import NeuronBias, neuron_bias
+    from fairprobe.table.audit import Audit, audit, save
 
     __version__: str
 
@@ -65,7 +65,7 @@ _ROOMS = (
 )
 _HOMES = {
     "Attribute": "schema",
-    "Audit": "audits",
+    "Audit": "table.audit",
     "Budget": "search",
     "Certificate": "certificates.certify",
     "Constraint": "schema",
@@ -80,19 +80,18 @@ _HOMES = {
     "Policy": "gate",
     "TorchModel": "models",
     "Verdict": "judgement",
-    "audit": "audits",
+    "audit": "table.audit",
     "audit_images": "audits.images",
     "audit_names": "language.names",
     "audit_scenes": "scenes.audit",
-    "audit_scores": "audits.scores",
     "audit_text": "language.text",
     "certify": "certificates.certify",
     "check": "gate",
     "judge": "judgement",
     "load_model": "models",
     "neuron_bias": "search.neuron_bias",
-    "repair": "audits",
-    "save": "audits",
+    "repair": "audits.repaired",
+    "save": "table.audit",
 }
 
 __all__ = [
@@ -117,7 +116,6 @@ __all__ = [
     "audit_images",
     "audit_names",
     "audit_scenes",
-    "audit_scores",
     "audit_text",
     "certificates",
     "certify",

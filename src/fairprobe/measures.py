@@ -18,7 +18,7 @@ from fairprobe.documents import SelectionTable, TableMeasurements
 from fairprobe.errors import StorageError
 from fairprobe.results import Estimate, Result, Run
 
-Kind: TypeAlias = Literal["table", "scores", "text", "names"]
+Kind: TypeAlias = Literal["table", "text", "names"]
 Direction: TypeAlias = Literal["at most", "at least"]
 T = TypeVar("T")
 Unit: TypeAlias = Literal["share", "number", "count"]
@@ -118,7 +118,7 @@ class Measure:
 
     def readings(self, document: Measurements) -> list[Reading]:
         """What a document says: one number, or one for each table, class or group."""
-        if document.kind != self.of and (document.kind, self.of) != ("scores", "table"):
+        if document.kind != self.of:
             missing = f"the run is an audit of {document.kind}. Take {self.name} out of the policy"
             return [Reading(what=self.title, missing=missing)]
         try:

@@ -14,13 +14,13 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fairprobe.audits import Audit
     from fairprobe.datasets import Dataset
     from fairprobe.documents import People
     from fairprobe.documents.policy import Uncertain
     from fairprobe.gate import GateResult, Policy
     from fairprobe.models import Decision
     from fairprobe.schema.twins import CounterpartKind
+    from fairprobe.table.audit import Audit
 
 GROUPS = 5  # named in a message
 
@@ -57,8 +57,8 @@ class Fairness:
         attributes change (DM-RS).
         """
         __tracebackhide__ = True
-        from fairprobe.audits.partial import possible_people, prepare
         from fairprobe.gate import Policy, check, sampler
+        from fairprobe.table.partial import possible_people, prepare
 
         policy = Policy(limits={"dm_rs": max_rate}, uncertain=uncertain)
         data, model = prepare(data, model, sensitive, decision=decision)
@@ -80,8 +80,8 @@ class Fairness:
         groups, never a person in the data. `counterparts` are those of `fairprobe.audit`.
         """
         __tracebackhide__ = True
-        from fairprobe.audits.partial import people_in_data, prepare
         from fairprobe.gate import Policy, check
+        from fairprobe.table.partial import people_in_data, prepare
 
         policy = Policy(limits={"people": max_rate}, uncertain=uncertain)
         body = people_in_data(*prepare(data, model, sensitive, counterparts, decision))
@@ -103,8 +103,8 @@ class Fairness:
         another.
         """
         __tracebackhide__ = True
-        from fairprobe.audits.partial import groups_held_out, prepare
         from fairprobe.gate import Policy, check
+        from fairprobe.table.partial import groups_held_out, prepare
 
         given = {"impact_ratio": min_impact_ratio, "demographic_parity": max_demographic_parity}
         policy = Policy(

@@ -25,9 +25,8 @@ from torch import nn
 import fairprobe as fp
 from fairprobe import networks, storage
 from fairprobe.arrays import Rows
-from fairprobe.audits import Audit, RunFolder
 from fairprobe.datasets import Dataset
-from fairprobe.documents import TableDocument, to_dict
+from fairprobe.documents import TableRun, to_dict
 from fairprobe.errors import (
     DataError,
     DomainError,
@@ -38,12 +37,15 @@ from fairprobe.errors import (
 )
 from fairprobe.findings import Findings
 from fairprobe.judgement import Verdict, judge
+from fairprobe.measures import required
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.present import render
 from fairprobe.runs import store as base_module
+from fairprobe.runs.store import RunFolder
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import ADF, Budget, Themis, loop
 from fairprobe.search.neuron_bias import neuron_bias
+from fairprobe.table.audit import Audit
 from fairprobe.table.words import verdict
 from tests.helpers import VARIANTS, blind, linear, merit, planted, read_document, typed
 
@@ -323,10 +325,13 @@ def test_with_single_pairs_each_held_out_person_counts_once_and_every_page_says_
         fp.audit(DATA, network, "race", pairs=pairs, **small) for pairs in ("all", "single")
     )
     held_out = len(DATA.split(0).test)
-    rates = single.document.fairness.individual
-    assert (every.document.fairness.individual.b.pairs, rates.b.pairs) == (2 * held_out, held_out)
+    rates = required(single.document.fairness).individual
+    assert (required(every.document.fairness).individual.b.pairs, rates.b.pairs) == (
+        2 * held_out,
+        held_out,
+    )
     assert rates.over == "single"
-    assert rates.b.groups != every.document.fairness.individual.b.groups
+    assert rates.b.groups != required(every.document.fairness).individual.b.groups
     text = render(single.document)
     assert "and a counterpart, drawn at random for each, who differs only in race" in text
     assert "pairs=&#39;single&#39;," in text
@@ -774,7 +779,7 @@ def test_findings_streamed_into_the_folder_are_not_written_twice(
         document = staged.fill(audit, command="fairprobe audit toy")
     assert files_in(tmp_path / "run") == FILES
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert isinstance(document, TableDocument)
+    assert isinstance(document, TableRun)
     assert document.generation.idis == len(
         Findings.load(tmp_path / "run" / "findings.parquet", DOMAIN)
     )

@@ -42,6 +42,6 @@ def test_an_audit_is_the_same_when_a_ray_worker_is_killed_during_it(
     one, other = (each.findings.to_pandas(codes=True) for each in (here, there))
     assert len(one) > 0
     assert one.equals(other)
-    assert here.people == there.people
-    assert here.dm_rs == there.dm_rs
+    assert here.run.people == there.run.people
+    assert here.run.dm_rs == there.run.dm_rs
     assert verdict(here.document) == verdict(there.document)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.cli import app
-from fairprobe.documents.table import TableDocument
+from fairprobe.documents.table import TableRun
 from fairprobe.models.formats.http import TOKEN
 from fairprobe.present import render
 from fairprobe.runs.store import read_run
@@ -84,7 +84,7 @@ def test_a_biased_endpoint_is_found_and_no_key_is_written(folder: Path) -> None:
         assert again.exit_code == 0, again.output
         assert len(server.seen) == sent  # every answer was stored
     document = read_run(folder / "run")
-    assert isinstance(document, TableDocument)
+    assert isinstance(document, TableRun)
     assert document.chat is not None
     assert document.people.hits == 16  # those of 25 to 40 years
     (leaning,) = document.chat.found
@@ -121,11 +121,11 @@ def test_noise_is_no_finding(folder: Path) -> None:
         audit = fp.audit(data, model, "sex", samples=40, budget=budget)
     chat = audit.document.chat
     assert chat is not None
-    assert (audit.people.hits, audit.dm_rs.hits, len(audit.findings)) == (0, 0, 0)
+    assert (audit.run.people.hits, audit.run.dm_rs.hits, len(audit.findings)) == (0, 0, 0)
     assert (chat.asks, chat.settle, chat.found) == (3, 10, [])
     assert chat.varied > 0
     assert "lean to no side" in verdict(audit.document)
-    assert audit.people.ties.hits > 0
+    assert audit.run.people.ties.hits > 0
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def test_an_audit_over_http_reports_what_the_transformer_answers(
         p = model.probabilities(data.x)[:, order[1]]
         np.testing.assert_allclose(p, 1 / (1 + np.exp(-mine)), atol=1e-5)
         audit = fp.audit(data, model, "sex", **small)
-    assert audit.people.hits == int(((mine > 0) != (other > 0)).sum()) > 0
+    assert audit.run.people.hits == int(((mine > 0) != (other > 0)).sum()) > 0
     assert audit.document.chat is not None
     assert [each.value for each in audit.document.chat.found] == ["female"]
     with answering(at_temperature_four) as server:

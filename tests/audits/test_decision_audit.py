@@ -13,14 +13,13 @@ from torch import nn
 
 import fairprobe as fp
 from fairprobe.arrays import Floats, Rows
-from fairprobe.audits.confirm import confirmed
-from fairprobe.audits.partial import prepare
 from fairprobe.datasets import Dataset
 from fairprobe.documents import from_dict, to_dict
-from fairprobe.documents.table import TableDocument
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import ModelError, StorageError
 from fairprobe.gate import Policy, check, sampler_of
 from fairprobe.judgement import judge
+from fairprobe.measures import required
 from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.present import render
 from fairprobe.pytest_plugin import Fairness
@@ -30,8 +29,10 @@ from fairprobe.runs.reopen import model_of, reopen
 from fairprobe.runs.store import read_table_run
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget
+from fairprobe.table.partial import prepare
 from fairprobe.table.repeat import python
 from fairprobe.table.report import notes
+from fairprobe.table.searched import confirmed
 from tests.helpers import linear, typed
 
 pytestmark = pytest.mark.usefixtures("empty_figures")
@@ -79,11 +80,11 @@ def test_group_thresholds_on_a_model_that_ignores_gender_affect_those_between(
 ) -> None:
     data = people()
     between = (data.x[:, 0] >= 30) & (data.x[:, 0] < 60)
-    assert by_gender.people.hits == between.sum()
+    assert by_gender.run.people.hits == between.sum()
     found = by_gender.findings.x
     assert len(found)
     assert ((found[:, 0] >= 30) & (found[:, 0] < 60)).all()
-    assert by_gender.dm_rs.estimate == pytest.approx(0.3, abs=0.06)
+    assert by_gender.run.dm_rs.estimate == pytest.approx(0.3, abs=0.06)
 
 
 def test_accuracy_selection_and_individual_rates_follow_the_rule(by_gender: fp.Audit) -> None:
@@ -91,17 +92,19 @@ def test_accuracy_selection_and_individual_rates_follow_the_rule(by_gender: fp.A
     test = data.split(0).test
     x, y = data.x[test], data.y[test]
     granted = x[:, 0] >= np.where(x[:, 1] == 0, 60, 30)
-    assert by_gender.accuracy.hits == (granted == y).sum()
-    assert by_gender.fairness.quality.accuracy.hits == (granted == y).sum()
-    assert by_gender.fairness.group is not None
-    assert by_gender.fairness.group.selected.hits == granted.sum()
+    assert required(by_gender.run.fairness).quality.accuracy.hits == (granted == y).sum()
+    assert required(by_gender.run.fairness).quality.accuracy.hits == (granted == y).sum()
+    assert required(by_gender.run.fairness).group is not None
+    assert required(required(by_gender.run.fairness).group).selected.hits == granted.sum()
     between = (x[:, 0] >= 30) & (x[:, 0] < 60)
-    assert by_gender.fairness.individual.b.estimate == pytest.approx(1 - between.mean())
+    assert required(by_gender.run.fairness).individual.b.estimate == pytest.approx(
+        1 - between.mean()
+    )
 
 
 def test_without_a_rule_nothing_is_found_and_nothing_is_recorded() -> None:
     audit = audited(None)
-    assert audit.people.hits == audit.dm_rs.hits == len(audit.findings) == 0
+    assert audit.run.people.hits == audit.run.dm_rs.hits == len(audit.findings) == 0
     assert audit.document.model.decision is None
     assert "ecision rule" not in render(audit.document)
 
@@ -112,7 +115,7 @@ def test_the_document_records_the_rule_and_is_validated(by_gender: fp.Audit) -> 
     assert rule is not None
     assert (rule.answer, rule.by) == ("granted", "gender")
     assert rule.thresholds == {"female": 0.6, "male": 0.3}
-    assert from_dict(to_dict(document), TableDocument) == document
+    assert from_dict(to_dict(document), TableRun) == document
     for field, value in (
         ("threshold", 1.5),
         ("thresholds", {"female": 0}),
@@ -153,7 +156,7 @@ def test_a_rule_for_everybody_is_shown_and_affects_nobody(
     rule: Decision, said: str, line: str
 ) -> None:
     audit = audited(rule)
-    assert audit.people.hits == 0
+    assert audit.run.people.hits == 0
     assert said in render(audit.document)
     assert line in python(audit.document)
     assert not any("disparate" in note for note in notes(audit.document))
@@ -232,7 +235,7 @@ def test_the_users_own_program_confirms_with_the_rule() -> None:
     white.original = Model(lambda x: 1 / (1 + np.exp(5 - x[:, 0] / 10)))
     audit = fp.audit(people(), white, "gender", decision=BY_GENDER, budget=SMALL, samples=300)
     assert len(audit.findings) > 0
-    assert audit.refuted == 0
+    assert audit.run.generation.refuted == 0
     assert not judge(data.domain, white, audit.findings.x).is_discriminatory.any()
     # Asked without the rule, the program does not confirm them.
     assert confirmed(audit.findings, white.original, lambda *_: None)[1] == len(audit.findings)

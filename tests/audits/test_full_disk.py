@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from fairprobe.audits import RunFolder
 from fairprobe.errors import StorageError
 from fairprobe.findings import Findings
+from fairprobe.runs.store import RunFolder
 from fairprobe.search.ledger import Ledger
 from tests.audits.test_audit import DOMAIN, FILES, files_in, run_audit
 

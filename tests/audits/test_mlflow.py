@@ -15,14 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairprobe as fp
-from fairprobe.audits import Audit
-from fairprobe.audits.mlflow_log import _allowed, _metrics, log_to_mlflow
 from fairprobe.datasets import Dataset
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.findings import Findings
 from fairprobe.models import Model, one_thread
+from fairprobe.report.formats import plain
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget
+from fairprobe.table.audit import Audit
+from fairprobe.table.mlflow_log import _allowed, _metrics
 from fairprobe.table.words import verdict
 from tests.helpers import merit, planted, typed
 from tests.present.test_report_documents import (
@@ -150,12 +151,15 @@ def test_everything_is_in_the_active_run_which_stays_open(done: Audit, tmp_path:
         "fairprobe/seed": "3",
         "fairprobe/seeds": "20",
         "fairprobe/samples": "500",
-        **{f"fairprobe/version_{program}": version for program, version in done.versions.items()},
+        **{
+            f"fairprobe/version_{program}": version
+            for program, version in done.run.versions.items()
+        },
     }
-    assert seen.tags["fairprobe/verdict"] == verdict(typed(body))
+    assert seen.tags["fairprobe/verdict"] == plain(verdict(typed(body)))
     assert (seen.tags["fairprobe/status"], seen.tags["fairprobe/created"]) == (
         "found",
-        done.created,
+        done.run.created,
     )
     assert "fairprobe/repair" not in seen.tags
 
@@ -180,13 +184,13 @@ def test_without_an_active_run_one_is_started_and_ended(done: Audit) -> None:
 
 def test_two_audits_share_a_run_under_two_prefixes(done: Audit) -> None:
     with mlflow.start_run() as run:
-        log_to_mlflow(done, prefix="before")
-        log_to_mlflow(done, prefix="nets/after repair-1.0")
+        done.log_to_mlflow(prefix="before")
+        done.log_to_mlflow(prefix="nets/after repair-1.0")
     seen = stored(run.info.run_id).data
     assert (
         seen.metrics["before/dm_rs"]
         == seen.metrics["nets/after repair-1.0/dm_rs"]
-        == done.dm_rs.estimate
+        == done.run.dm_rs.estimate
     )
     assert (
         files(run.info.run_id, "before") == files(run.info.run_id, "nets/after repair-1.0") == FILES
@@ -366,7 +370,7 @@ def test_the_default_store_works_with_our_own_extra(
     monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'mlflow.db'}")
     mlflow.set_experiment("hiring")
-    run = log_to_mlflow(done)
+    run = done.log_to_mlflow()
     assert files(run) == FILES
     assert stored(run).data.metrics
     assert (tmp_path / "mlflow.db").exists()

@@ -22,9 +22,9 @@ from torch import nn
 
 import fairprobe as fp
 from fairprobe.audits.post_hoc import written
-from fairprobe.audits.written import WrittenModel
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import FairprobeError, ModelError, SettingError
+from fairprobe.measures import required
 from fairprobe.metrics.quality import accuracy
 from fairprobe.metrics.rates import affected_rate
 from fairprobe.models import Model
@@ -33,6 +33,7 @@ from fairprobe.repairs import POST_HOC, Proof, any_repair_named, prove
 from fairprobe.repairs.onnx_graph import HANDED_OVER
 from fairprobe.repairs.plans import Plan
 from fairprobe.repairs.wrappers import fitted_classifier
+from fairprobe.repairs.written import WrittenModel
 from fairprobe.schema.twins import Coupling
 from fairprobe.search import Budget
 from tests.cli.test_cli import ask as run
@@ -188,12 +189,13 @@ def _check_graph(path: Path, given: Path, how: str, again: Model, data: Dataset)
 def test_repair_returns_the_audit_of_the_written_model(folder: Path, data: Dataset) -> None:
     done = fp.repair(data, opened("own.py:ask", folder, data), "sex", with_="average", **LITTLE)
     assert isinstance(done, fp.Audit)
-    assert done.repair is not None
+    assert done.proof is not None
     assert done.written is not None
     assert done.written.name == "repaired.py"
-    assert done.people == done.repair.after.people
-    assert done.people.hits == 0
-    assert done.accuracy == done.repair.after.accuracy
+    after = done.proof.after.people
+    assert (done.run.people.hits, done.run.people.samples) == (after.hits, after.samples)
+    assert after.hits == 0
+    assert required(done.run.fairness).quality.accuracy == done.proof.after.accuracy
     assert done.document.model.origin is not None
     assert done.document.model.origin.source == "model/repaired.py:predict"
 

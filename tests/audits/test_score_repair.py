@@ -16,18 +16,19 @@ from torch import nn
 from typer.testing import CliRunner, Result
 
 import fairprobe as fp
-from fairprobe import audits, datasets, networks
+from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
-from fairprobe.audits.scores import ScoreAudit
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset
-from fairprobe.documents import ScoresDocument
 from fairprobe.errors import ModelError, SettingError
+from fairprobe.measures import required
 from fairprobe.models import Encoder, ScoreModel, Tolerance
 from fairprobe.networks import Training
 from fairprobe.repairs import any_repair_named, prove
 from fairprobe.repairs.panel import Amounts
-from fairprobe.runs.store import read_run
+from fairprobe.runs.store import read_repairable_run
+from fairprobe.table import subject
+from fairprobe.table.audit import Audit
 from tests.helpers import known
 from tests.user_models import old_exporters
 
@@ -70,7 +71,7 @@ def unfair() -> ScoreModel:
 @cache
 def network() -> ScoreModel:
     """A network that learned the effect of its labels."""
-    return audits.train_amounts(people(LEARNED, 1_200, 200.0))
+    return subject.train_amounts(people(LEARNED, 1_200, 200.0))
 
 
 @pytest.mark.slow
@@ -250,10 +251,10 @@ def test_a_network_of_amounts_is_repaired_from_the_command_line_in_the_format_it
     done = CliRunner().invoke(app, [*command, str(tmp_path / "fair")])
     assert done.exit_code == 0, done.output
     assert "Repair accepted" in done.output
-    document = read_run(tmp_path / "fair")
-    assert isinstance(document, ScoresDocument)
-    assert document.repair is not None
-    assert document.repair.before.people.estimate > 0.9
+    document = read_repairable_run(tmp_path / "fair")
+    repair = required(document.amounts).repair
+    assert repair is not None
+    assert repair.before.people.estimate > 0.9
     assert document.people.estimate < 0.05
     assert (tmp_path / "fair" / "model" / model.name).exists()
     again = CliRunner().invoke(app, ["show", str(tmp_path / "fair")])
@@ -261,8 +262,7 @@ def test_a_network_of_amounts_is_repaired_from_the_command_line_in_the_format_it
     named = ["--model", str(tmp_path / "fair" / "model" / model.name), *given[2:]]
     second = audited(table, tmp_path / "second", named)
     assert second.exit_code == 0, second.output
-    fresh = read_run(tmp_path / "second")
-    assert isinstance(fresh, ScoresDocument)
+    fresh = read_repairable_run(tmp_path / "second")
     assert fresh.people == document.people
 
 
@@ -270,16 +270,16 @@ def test_a_network_of_amounts_is_repaired_from_the_command_line_in_the_format_it
 def test_a_repaired_run_is_saved_read_and_shown(tmp_path: Path) -> None:
     small = {**SMALL, "max_seeds": 2}
     done = fp.repair(people(), network(), "sex", tolerance=10, force=True, **small)
-    assert isinstance(done, ScoreAudit)
+    assert isinstance(done, Audit)
     done.save(tmp_path / "fair")
-    document = read_run(tmp_path / "fair")
-    assert isinstance(document, ScoresDocument)
+    document = read_repairable_run(tmp_path / "fair")
     assert document == done.document
-    assert document.repair is not None
-    assert document.repair.accepted
+    repair = required(document.amounts).repair
+    assert repair is not None
+    assert repair.accepted
     page = (tmp_path / "fair" / "report.html").read_text()
     assert "What the repair did" in page
-    assert len(document.repair.curve) > 3
+    assert len(repair.curve) > 3
     assert "The trade-off" in page
     assert (tmp_path / "fair" / "model").is_dir()
     shown = CliRunner().invoke(app, ["show", str(tmp_path / "fair")]).output
@@ -301,9 +301,8 @@ def test_a_black_box_of_amounts_is_written_with_its_average_as_a_function(tmp_pa
     command = ["repair", str(tmp_path / "run"), "--table", str(table), *model, "--with", "average"]
     done = CliRunner().invoke(app, [*command, "--samples", "500", "--out", str(tmp_path / "fair")])
     assert done.exit_code == 0, done.output
-    document = read_run(tmp_path / "fair")
-    assert isinstance(document, ScoresDocument)
-    assert (document.people.hits, document.change.largest) == (0, 0)
+    document = read_repairable_run(tmp_path / "fair")
+    assert (document.people.hits, required(document.amounts).change.largest) == (0, 0)
     shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["show", str(tmp_path / "fair")]).output
     assert "people beyond the tolerance" in shown
     assert "…" not in shown  # no number is cut

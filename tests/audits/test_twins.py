@@ -11,15 +11,17 @@ import pytest
 
 import fairprobe as fp
 from fairprobe.arrays import Rows
-from fairprobe.audits import Audit, repair_run
-from fairprobe.audits.partial import people_in_data, prepare
+from fairprobe.audits.repaired import repair_run
 from fairprobe.datasets import Dataset
 from fairprobe.errors import SettingError
+from fairprobe.measures import required
 from fairprobe.models import Model
 from fairprobe.networks import Training, dense, train
 from fairprobe.runs.store import read_table_run
 from fairprobe.schema import Constraint
 from fairprobe.schema.twins import CounterpartKind
+from fairprobe.table.audit import Audit
+from fairprobe.table.partial import people_in_data, prepare
 from tests.cli.test_cli import ask
 from tests.helpers import reopened
 from tests.schema.test_twins import RELATIONSHIPS, family, husbands_are_men, wives_are_women
@@ -54,10 +56,10 @@ def run_audit(model: object = None, data: Dataset | None = None, **more: object)
 def test_a_model_that_sees_the_coupled_attribute_is_found_out_by_twins_only() -> None:
     data, audit = families(), run_audit()
     spouses = int(np.isin(data.x[:, 1], (0, 2)).sum())
-    assert audit.people.hits == spouses
+    assert audit.run.people.hits == spouses
     assert len(audit.findings) > 0
     assert "relationship_other" in audit.findings.to_pandas().columns
-    assert audit.dm_rs.hits == 0  # possible people are compared bare
+    assert audit.run.dm_rs.hits == 0  # possible people are compared bare
     used = audit.document.counterparts
     assert used.kind == "twins"
     (coupling,) = used.couplings
@@ -72,7 +74,7 @@ def test_a_model_that_sees_the_coupled_attribute_is_found_out_by_twins_only() ->
     )
 
     bare = run_audit(counterparts="bare")
-    assert (bare.people.hits, len(bare.findings)) == (0, 0)
+    assert (bare.run.people.hits, len(bare.findings)) == (0, 0)
     assert bare.document.counterparts.kind == "bare"
     assert bare.document.counterparts.both == used.both
     assert bare.document.counterparts.couplings == used.couplings
@@ -100,8 +102,8 @@ def test_what_each_kind_finds_is_counted_as_by_hand() -> None:
 def test_a_model_that_ignores_the_attribute_and_what_is_coupled_yields_exactly_zero() -> None:
     model = Model(lambda x: 0.1 + 0.3 * np.isin(x[:, 1], (0, 2)) + 0.25 * x[:, 0])
     audit = run_audit(model)
-    assert (audit.people.hits, len(audit.findings), audit.dm_rs.hits) == (0, 0, 0)
-    assert audit.fairness.individual.b.estimate == 1
+    assert (audit.run.people.hits, len(audit.findings), audit.run.dm_rs.hits) == (0, 0, 0)
+    assert required(audit.run.fairness).individual.b.estimate == 1
 
 
 def test_people_without_a_counterpart_are_counted_apart_in_the_whole_document() -> None:
@@ -166,7 +168,7 @@ def test_a_run_on_a_table_of_ones_own_is_opened_and_repaired_with_its_counterpar
         force=True,
     )
     assert repaired.document.counterparts.kind == kind
-    assert repaired.people.hits == 0
+    assert repaired.run.people.hits == 0
     merges = "merge.source" in repaired.model.module.state_dict()  # type: ignore[attr-defined]
     assert merges == (kind == "twins")
     repaired.save(tmp_path / "repaired")
@@ -206,7 +208,7 @@ def test_a_small_table_suggests_twins_and_compares_bare_counterparts_until_they_
     audit = fp.audit(data, model, "sex", budget=TINY, samples=300)
     assert [each.source for each in audit.document.counterparts.couplings] == ["declared"]
     assert audit.document.counterparts.suggested == []
-    assert audit.people.hits > 0
+    assert audit.run.people.hits > 0
 
 
 def test_the_command_takes_the_kind_of_counterparts(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from fairprobe.arrays import Floats, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.gate import Policy, check
 from fairprobe.judgement import judge
+from fairprobe.measures import required
 from fairprobe.models import Model
 from fairprobe.report.markdown import markdown
 from fairprobe.schema.domain import Attribute, Domain
@@ -93,7 +94,7 @@ def test_the_gate_does_not_pass_what_hangs_on_ties_and_can_limit_them() -> None:
 
 def test_a_model_no_better_than_the_commonest_answer_gets_a_warning_first() -> None:
     document = audited(people(flipped=True), by_gender).document
-    assert document.model.accuracy < document.model.majority
+    assert required(document.fairness).quality.accuracy.estimate < document.model.majority
     assert words.headline(document) == "The model is no better than the majority class"
     assert words.verdict(document).startswith("The model is right for")
     good = audited(people(), by_gender).document

@@ -744,16 +744,16 @@ main()
 """
 BEFORE_THE_SEARCH = """
 import pathlib, sys, time
-from fairprobe import audits
+from fairprobe.table import subject
 from fairprobe.cli import main
 come, sent = pathlib.Path(sys.argv.pop(1)), pathlib.Path(sys.argv.pop(1))
-train = audits.train
+train = subject.train
 def slow(*args, **options):
     come.touch()
     while not sent.exists():
         time.sleep(0.02)
     return train(*args, **options)
-audits.train = slow
+subject.train = slow
 main()
 """
 

@@ -257,7 +257,7 @@ def test_a_repair_that_fails_leaves_the_run_that_it_was_to_replace(
         findings_to.write_text("half of it")
         raise StorageError("No space left on device.")
 
-    monkeypatch.setattr("fairprobe.audits.repair_run", full)
+    monkeypatch.setattr("fairprobe.audits.repaired.repair_run", full)
     answer = ask("repair", trained, "--with", "blind", "--out", "run", "--overwrite")
     assert answer.code == 2
     assert "No space left on device" in answer.said
@@ -274,7 +274,7 @@ def test_without_a_place_the_repaired_run_lies_beside_the_first_also_for_somebod
         places.append(findings_to.parent.parent)
         raise StorageError("This is far enough.")
 
-    monkeypatch.setattr("fairprobe.audits.repair_run", noted)
+    monkeypatch.setattr("fairprobe.audits.repaired.repair_run", noted)
     for stand, run in (
         (elsewhere, "mine"),
         (elsewhere / "mine", "."),

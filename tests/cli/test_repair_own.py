@@ -23,10 +23,10 @@ from torch import nn
 
 import fairprobe as fp
 from fairprobe.audits import repaired as repair_module
-from fairprobe.audits import written as written_module
 from fairprobe.errors import ModelError
 from fairprobe.models import one_thread
 from fairprobe.repairs import prove
+from fairprobe.repairs.written import written as written_module
 from fairprobe.search import Budget
 from tests.cli.test_cli import Answer, ask, environment, files_in
 from tests.helpers import read_document

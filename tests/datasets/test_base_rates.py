@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from fairprobe.audits.similar import opposite_labels
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset
 from fairprobe.datasets.base_rates import base_rates
 from fairprobe.schema.domain import Attribute, Domain
+from fairprobe.table.similar import opposite_labels
 
 DOMAIN = Domain(
     (Attribute(name="a", high=9), Attribute(name="b", high=9), Attribute(name="s", high=1)), ("s",)

@@ -40,7 +40,7 @@ def test_the_python_example_still_runs(tmp_path: Path) -> None:
     model = fp.networks.train(fp.networks.lfcn(data.domain), data)
     budget = fp.Budget(seeds=20, local_iterations=20)
     audit = fp.audit(data, model, sensitive="gender", budget=budget, samples=2000)
-    assert audit.dm_rs.low <= audit.dm_rs.estimate <= audit.dm_rs.high
+    assert audit.run.dm_rs.low <= audit.run.dm_rs.estimate <= audit.run.dm_rs.high
     assert audit.interpretation is not None
     assert audit.interpretation.most_biased.name.startswith("hidden")
     assert audit.interpretation.auc > 0

@@ -29,10 +29,6 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.arrays import Rows
-from fairprobe.audits import Audit
-from fairprobe.audits.models import as_model
-from fairprobe.audits.partial import possible_people, prepare
-from fairprobe.audits.stages import streams
 from fairprobe.cli import app
 from fairprobe.cli import check as command
 from fairprobe.cli.common import Interrupts
@@ -42,12 +38,16 @@ from fairprobe.errors import SettingError, StorageError
 from fairprobe.gate import GateResult, Policy, check, junit, markdown, read_policy, sarif
 from fairprobe.gate.more import until_decided
 from fairprobe.gate.words import difference, shared, written
+from fairprobe.measures import required
 from fairprobe.models import Model, TorchModel
 from fairprobe.networks import dense
 from fairprobe.pytest_plugin import Fairness
 from fairprobe.report import Notes
 from fairprobe.results import Rate
+from fairprobe.table.audit import Audit, streams
 from fairprobe.table.groups import groups_section
+from fairprobe.table.partial import possible_people, prepare
+from fairprobe.table.subject import as_model
 from fairprobe.table.words import verdict as verdict_of
 from tests.gate.test_gate import document, toy
 from tests.helpers import typed
@@ -354,7 +354,7 @@ def test_parts_of_an_audit_are_measured_with_its_own_random_numbers() -> None:
     audit = real("german", 1)
     body = possible_people(*prepare(audit.data, audit.model, "gender"), samples=400, seed=1)
     assert body.dm_rs is not None
-    assert body.dm_rs.hits == audit.dm_rs.hits
+    assert body.dm_rs.hits == audit.run.dm_rs.hits
     assert body.model.network == audit.document.model.network == "dense 8"
 
 
@@ -501,7 +501,7 @@ def test_three_attributes_are_listed_and_only_telling_tables_are_in_the_notes() 
     assert len(body["fairness"]["group"]["tables"]) == 7
     assert "Changing only gender, age and foreign-worker changes" in verdict_of(typed(body))
     fairness = typed(body).fairness
-    blocks = groups_section(typed(body), fairness).content
+    blocks = groups_section(typed(body), required(fairness)).content
     (listed,) = [block for block in blocks if isinstance(block, Notes)]
     small = [note for note in listed.items if note.startswith("Small groups by")]
     assert [note.split(",")[0] for note in small] == [

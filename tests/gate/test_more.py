@@ -13,8 +13,6 @@ from typer.testing import CliRunner
 
 import fairprobe as fp
 from fairprobe.arrays import Rows
-from fairprobe.audits import Audit
-from fairprobe.audits.models import as_model
 from fairprobe.cli import app
 from fairprobe.errors import SettingError
 from fairprobe.gate import Policy, Ruling, check, sampler
@@ -26,6 +24,8 @@ from fairprobe.models import Model, TorchModel
 from fairprobe.networks import dense
 from fairprobe.results import Rate
 from fairprobe.statistics.rates import confidence_at_look
+from fairprobe.table.audit import Audit
+from fairprobe.table.subject import as_model
 from tests.gate.test_gate import CUT, audit_of, document, toy
 from tests.helpers import everybody, planted, read_document
 
@@ -150,7 +150,7 @@ def test_a_planted_model_is_decided_rightly_on_both_sides_of_its_rate() -> None:
     audit, rate = audit_of(), true_rate()
     assert rate == pytest.approx(TOY_RATE)
     for limit, outcome in ((0.97 * rate, "fail"), (1.03 * rate, "pass")):
-        assert side(audit.dm_rs.low, audit.dm_rs.high, limit, "at most") == "uncertain"
+        assert side(audit.run.dm_rs.low, audit.run.dm_rs.high, limit, "at most") == "uncertain"
         ruling = ruling_of(audit, limit)
         assert (ruling.outcome, ruling.decided) == (outcome, outcome)
         assert ruling.low is not None

@@ -20,14 +20,15 @@ from typer.testing import CliRunner
 import fairprobe as fp
 from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
-from fairprobe.audits import Audit
-from fairprobe.audits.models import name_of
 from fairprobe.cli import app
 from fairprobe.errors import ModelError
 from fairprobe.findings import Findings
 from fairprobe.judgement import judge
+from fairprobe.measures import required
 from fairprobe.models import Model
 from fairprobe.search import ADF, Budget
+from fairprobe.table.audit import Audit
+from fairprobe.table.subject import name_of
 from tests.helpers import BLACK_BOX_METHODS, WHITE_BOX_METHODS, read_document
 
 TINY = Budget(seeds=60, local_iterations=20, seconds=2)
@@ -66,12 +67,12 @@ def test_every_method_that_only_asks_audits_a_black_box(kind: str, method: str) 
     assert len(audit.findings) > 0
     assert judge(audit.data.domain, audit.model, audit.findings.x).is_discriminatory.all()
     assert audit.interpretation is None
-    assert audit.ablation is None
+    assert required(audit.run.interpretation).ablation is None
     test = DATA.split(0).test
-    assert audit.accuracy.estimate == pytest.approx(
+    assert required(audit.run.fairness).quality.accuracy.estimate == pytest.approx(
         np.mean(classifier(kind).predict(DATA.x[test]) == DATA.y[test])
     )
-    assert not audit.is_constant
+    assert not audit.run.model.constant
 
 
 @pytest.mark.parametrize("method", BLACK_BOX_METHODS)
@@ -152,7 +153,7 @@ def test_a_classifier_that_does_not_look_gives_exactly_no_finding(method: str) -
 
 
 def test_a_black_box_that_always_says_the_same_is_reported_as_such() -> None:
-    assert run_audit(lambda x: np.full(len(x), 0.9), method="random").is_constant
+    assert run_audit(lambda x: np.full(len(x), 0.9), method="random").run.model.constant
 
 
 # -- the folder ------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from fairprobe.arrays import Floats, Rows
-from fairprobe.audits.models import check_classes
 from fairprobe.datasets import Dataset
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.findings import Findings
@@ -23,6 +22,7 @@ from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.search import Budget, search
 from fairprobe.search.catalogue import method_named
 from fairprobe.search.neuron_bias import neuron_bias
+from fairprobe.table.subject import check_classes
 from tests.helpers import blind, everybody, tiny_domain
 
 DOMAIN = tiny_domain()

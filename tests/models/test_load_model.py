@@ -25,12 +25,12 @@ from torch import nn
 import fairprobe as fp
 from fairprobe import datasets
 from fairprobe.arrays import Rows
-from fairprobe.audits import Audit
 from fairprobe.datasets import Dataset
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.judgement import judge
 from fairprobe.models import Model, TorchModel
 from fairprobe.search import Budget
+from fairprobe.table.audit import Audit
 from tests.model_files import WRITERS
 
 GERMAN = datasets.german()
@@ -88,8 +88,8 @@ def test_the_same_network_from_every_file_gives_the_same_auc_and_findings(
     assert reference().interpretation is not None
     assert audit.interpretation.auc == pytest.approx(reference().interpretation.auc, abs=1e-4)  # type: ignore[union-attr]
     assert same_findings(audit, reference())
-    assert audit.refuted == 0
-    assert audit.dm_rs == reference().dm_rs
+    assert audit.run.generation.refuted == 0
+    assert audit.run.dm_rs == reference().run.dm_rs
 
 
 def test_the_same_network_as_classifier_and_as_function_gives_the_same() -> None:
@@ -100,7 +100,7 @@ def test_the_same_network_as_classifier_and_as_function_gives_the_same() -> None
     outside = audited(lambda x: classifier().predict_proba(x), method="random")
     assert isinstance(outside.model, Model)
     assert not isinstance(outside.model, TorchModel)
-    assert outside.dm_rs == reference().dm_rs
+    assert outside.run.dm_rs == reference().run.dm_rs
 
 
 # -- a pipeline on raw words -----------------------------------------------------------------------
@@ -144,7 +144,7 @@ def test_a_pipeline_on_raw_words_is_looked_into_and_confirms_every_pair() -> Non
     audit = fp.audit(data, model, "sex", budget=BUDGET, samples=4000)
     assert isinstance(audit.model, TorchModel)
     assert audit.interpretation is not None
-    assert audit.refuted is not None
+    assert audit.run.generation.refuted is not None
     assert len(audit.findings) > 50
     mine, other = (
         model.predict(data.words(rows)) for rows in (audit.findings.x, audit.findings.x_other)

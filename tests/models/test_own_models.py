@@ -42,6 +42,7 @@ from fairprobe.cli import app
 from fairprobe.datasets import Dataset
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
 from fairprobe.findings import Findings
+from fairprobe.measures import required
 from fairprobe.models import Model, TorchModel
 from fairprobe.search import Budget
 from fairprobe.table.report import notes
@@ -449,7 +450,9 @@ def test_numbered_classes_the_wrong_way_round_are_told_in_the_notes() -> None:
     assert "--classes" in note
     run(f"audit {TABLE} --model wrong.skops --classes 'yes please,no thanks' {TINY} --out right")
     right = read_document("right")
-    assert right["model"]["accuracy"] == pytest.approx(1 - wrong_way.model.accuracy)
+    assert right["fairness"]["quality"]["accuracy"]["estimate"] == pytest.approx(
+        1 - required(wrong_way.fairness).quality.accuracy.estimate
+    )
     data, model = reopened("right")  # the order is kept in the run
     assert (model.labels(data.x) == data.y).mean() > 0.8
 
@@ -583,8 +586,8 @@ def test_each_pair_is_confirmed_and_not_only_that_there_is_one() -> None:
         return np.where(x[:, 3] == 0, itself.labels(x), 0)
 
     audit, model = audited(rebuilt(other)), rebuilt(other)
-    assert audit.refuted is not None
-    assert audit.refuted > 0
+    assert audit.run.generation.refuted is not None
+    assert audit.run.generation.refuted > 0
     assert len(audit.findings) > 0
     mine, theirs = (
         model.original.labels(rows)  # type: ignore[union-attr]

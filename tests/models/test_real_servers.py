@@ -31,11 +31,12 @@ import pandas as pd
 import pytest
 
 import fairprobe as fp
-from fairprobe import audits, datasets
-from fairprobe.audits.scores import ScoreAudit
-from fairprobe.audits.table import Audit
+from fairprobe import datasets
 from fairprobe.datasets import Dataset
+from fairprobe.measures import required
 from fairprobe.models import ScoreModel, load_model
+from fairprobe.table import subject
+from fairprobe.table.audit import Audit
 
 pytestmark = pytest.mark.slow
 PATIENCE = 120.0  # seconds for a server to start
@@ -188,12 +189,12 @@ def check_amounts(address: str, protocol: str, settings: dict[str, object]) -> N
     endpoint = {"protocol": protocol, **settings}
     model = load_model(address, data, endpoint=endpoint)
     assert isinstance(model, ScoreModel)
-    audit = fp.audit_scores(
+    audit = fp.audit(
         data, model, "sex", tolerance=100, budget=SMALL, samples=200, people="possible"
     )
-    assert isinstance(audit, ScoreAudit)
-    assert audit.change.mean.estimate == pytest.approx(EFFECT, rel=1e-3)
-    assert audit.people.estimate == 1
+    assert isinstance(audit, Audit)
+    assert required(audit.run.amounts).change.mean.estimate == pytest.approx(EFFECT, rel=1e-3)
+    assert audit.run.people.estimate == 1
 
 
 def check_classes(address: str, protocol: str, settings: dict[str, object]) -> None:
@@ -202,7 +203,7 @@ def check_classes(address: str, protocol: str, settings: dict[str, object]) -> N
     model = load_model(address, data, endpoint={"protocol": protocol, **settings})
     audit = fp.audit(data, model, "sex", budget=SMALL, samples=200, people="possible")
     assert isinstance(audit, Audit)
-    assert audit.people.hits > 20
+    assert audit.run.people.hits > 20
     right = (model.labels(data.x) == data.y).mean()
     assert right > 0.8
 
@@ -252,7 +253,7 @@ def test_an_audit_is_logged_to_a_tracking_server(
     command = [str(mlflow), "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", "sqlite:///runs.db", "--artifacts-destination", "kept"]
     data = people("answer")
-    audit = fp.audit(data, audits.train(data), "sex", budget=SMALL, samples=200, people="possible")
+    audit = fp.audit(data, subject.train(data), "sex", budget=SMALL, samples=200, people="possible")
     with served(command, tmp_path, f"{address}/health"):
         monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
         client.set_tracking_uri(address)

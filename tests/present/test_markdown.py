@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from fairprobe.documents import TableDocument
+from fairprobe.documents import TableRun
 from fairprobe.report.formats import SPACE
 from fairprobe.report.markdown import MAX_NAME, escaped, fenced, markdown, named, table
 from fairprobe.table.evidence import bias_audit
@@ -23,7 +23,7 @@ from tests.helpers import typed
 from tests.present.test_report import EVIL, with_texts
 from tests.present.test_report_documents import KINDS, Document, document
 
-WRITERS: list[Callable[[TableDocument], str]] = [
+WRITERS: list[Callable[[TableRun], str]] = [
     lambda run: markdown(report(run)),
     lambda run: markdown(bias_audit(run)),
 ]
@@ -152,7 +152,7 @@ def test_addresses_are_text_and_no_links() -> None:
 
 @pytest.mark.parametrize("write", WRITERS)
 def test_no_reader_of_markdown_takes_a_name_for_a_tag_a_link_or_a_picture(
-    write: Callable[[TableDocument], str],
+    write: Callable[[TableRun], str],
 ) -> None:
     """Readers other than GitHub's do not know a backslash before a tag."""
     name = "<script>alert(1)</script><img src=x onerror=alert(1)>![a](javascript:b)&lt;[c](d)"
@@ -185,7 +185,7 @@ def test_a_very_long_name_is_cut_in_tables_and_headings() -> None:
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("make", KINDS)
 def test_every_kind_of_document_is_valid_markdown_with_good_and_with_evil_names(
-    make: Callable[[], Document], write: Callable[[TableDocument], str]
+    make: Callable[[], Document], write: Callable[[TableRun], str]
 ) -> None:
     good = read(write(typed(make())))
     assert good.headings[0][0] == 2
@@ -207,7 +207,7 @@ def test_every_kind_of_document_is_valid_markdown_with_good_and_with_evil_names(
 @pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("make", KINDS)
 def test_the_words_are_measured_and_the_spaces_ordinary(
-    make: Callable[[], Document], write: Callable[[TableDocument], str]
+    make: Callable[[], Document], write: Callable[[TableRun], str]
 ) -> None:
     text = write(typed(make()))
     assert not re.search(

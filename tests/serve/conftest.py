@@ -11,12 +11,12 @@ import pytest
 from starlette.testclient import TestClient
 
 from fairprobe import datasets, networks
-from fairprobe.audits import audit
 from fairprobe.models import one_thread
 from fairprobe.results import to_dict
 from fairprobe.search import Budget
 from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
+from fairprobe.table.audit import audit
 from tests.helpers import leave_figures_empty
 from tests.present.test_report_documents import repaired
 from tests.present.test_report_pictures import images

@@ -12,12 +12,12 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from fairprobe import datasets
-from fairprobe.audits import audit
 from fairprobe.cli import app
 from fairprobe.models import load_model
 from fairprobe.search import Budget
 from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
+from fairprobe.table.audit import audit
 from tests.serve.conftest import ADDRESS, TOKEN
 from tests.services import Handler, Request, serving
 

@@ -20,7 +20,6 @@ from sklearn.tree import DecisionTreeClassifier
 from starlette.testclient import TestClient
 
 from fairprobe import datasets
-from fairprobe.audits import audit
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.locks import lock_file, unlock
 from fairprobe.models import load_model
@@ -30,6 +29,7 @@ from fairprobe.serve import jobs
 from fairprobe.serve.app import application
 from fairprobe.serve.jobs import AuditJob, JobView, Queue, RepairJob, command
 from fairprobe.serve.settings import ServeSettings
+from fairprobe.table.audit import audit
 from tests.serve.conftest import ADDRESS, TOKEN
 
 AUDIT = AuditJob(out="new", title="German, by gender", dataset="german", sensitive=["gender"])

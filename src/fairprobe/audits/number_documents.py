@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import TypeVar
+
+from fairprobe.table.searched import finite, is_plain
+
+__all__ = ["estimate_document", "finite", "ifr_document", "is_plain", "rate_document", "unchanged"]
 
 Struct = TypeVar("Struct")
 
@@ -14,13 +17,3 @@ def unchanged(struct: Struct) -> Struct:
 
 
 rate_document = estimate_document = ifr_document = unchanged
-
-
-def finite(value: float) -> float | None:
-    """Convert infinities and NaN to null."""
-    return (value if isinstance(value, int) else float(value)) if isfinite(value) else None
-
-
-def is_plain(value: object) -> bool:
-    """Return True if JSON can hold a setting as it is."""
-    return isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))

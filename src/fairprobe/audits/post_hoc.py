@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from msgspec import structs
 
 from fairprobe.arrays import Rows
-from fairprobe.audits.table import Audit, audit
-from fairprobe.audits.written import COMPARED, SAME, WrittenModel, set_origin
+from fairprobe.audits.repair_document import repair_document
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.escapes import printable
@@ -21,8 +21,10 @@ from fairprobe.repairs.abstain import Abstaining
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.proof import Proof, prove
 from fairprobe.repairs.saved import save_repaired
+from fairprobe.repairs.written import COMPARED, SAME, WrittenModel, set_origin
 from fairprobe.runs.store import MODEL, REFUSED
 from fairprobe.storage import scratch
+from fairprobe.table.audit import Audit, audit
 
 ROUNDED = 1e-3  # of the people, whose answers may hang on rounding
 
@@ -48,7 +50,8 @@ def repair_post_hoc(
     proof = prove(user, data, how, seed=last["seed"], **limits, **search)
     delivered, file = written(proof, user, data)
     done = audit(data, delivered, data.domain.sensitive, **search, **last)
-    return replace(done, repair=proof, written=file)
+    repaired = structs.replace(done.run, repair=repair_document(proof))
+    return replace(done, run=repaired, proof=proof, written=file)
 
 
 def written(proof: Proof, user: Model, data: Dataset) -> tuple[Model, WrittenModel | None]:

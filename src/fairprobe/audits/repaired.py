@@ -8,17 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from fairprobe.audits.models import as_model
+from msgspec import structs
+
 from fairprobe.audits.post_hoc import repair_post_hoc
-from fairprobe.audits.resume import check_repair
+from fairprobe.audits.repair_document import repair_document
 from fairprobe.audits.score_repair import repair_scores
-from fairprobe.audits.scores import ScoreAudit
-from fairprobe.audits.stages import AUTO
-from fairprobe.audits.table import Audit, audit
-from fairprobe.audits.written import written
 from fairprobe.certificates.certify import proved_share
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import ScoresDocument
 from fairprobe.documents.fairness import TAU
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.metrics.individual import Pairs
@@ -29,11 +25,16 @@ from fairprobe.repairs.certified import Certified
 from fairprobe.repairs.curve import Choose
 from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.verdict import LOOKS
+from fairprobe.repairs.written import written
 from fairprobe.runs.reopen import OpenModel, data_of, model_of
 from fairprobe.runs.stages import OnStage
 from fairprobe.runs.store import read_repairable_run
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.search import Budget
+from fairprobe.table.audit import Audit, audit
+from fairprobe.table.searched import check_repair
+from fairprobe.table.settings import AUTO
+from fairprobe.table.subject import as_model, check_target
 
 if TYPE_CHECKING:
     from torch import nn
@@ -68,7 +69,7 @@ def repair(
     findings_to: Path | None = None,
     checkpoint: Path | None = None,
     **own: Any,
-) -> Audit | ScoreAudit:
+) -> Audit:
     """Repair a network so that it treats people alike who differ only in the sensitive attributes.
 
     Returns the audit of the repaired network: `.model` is the network, `.repair` the proof of what
@@ -81,12 +82,16 @@ def repair(
     `checkpoint` trained networks are kept: after a kill, the same repair with the same folder does
     not train them again. The other options are those of `repairs.prove` and of `audit`.
 
-    Where the label is an amount, the answer is that of `audit_scores`, and `tolerance` says which
+    Where the label is an amount, `tolerance` says which
     change of the amount matters. `max_accuracy_drop` is then how far the mean error may rise, as a
     share of the error of always answering the mean.
     """
     coded = data.with_sensitive(sensitive).with_counterparts(counterparts)
-    ready = _ready(as_model(model, coded), coded, decision, tolerance)
+    is_amount = coded.amounts is not None
+    check_target(
+        coded, is_amount=is_amount, decision=decision, tolerance=tolerance, tau=tau, pairs=pairs
+    )
+    ready = as_model(model, coded).with_decision(decision, coded)
     how = _chosen(with_, strength, own)
     seed = _seed_of(ready) if seed is None else seed
     limits: dict[str, Any] = {
@@ -105,12 +110,7 @@ def repair(
         "seed": seed,
     }
     more = {"curve": curve, "choose": choose if strength is None else False, "max_seeds": max_seeds}
-    if coded.amounts is not None:
-        if rates != {"tau": TAU, "pairs": "all"}:
-            raise SettingError(
-                f"tau and pairs are about the individual fairness rates of classes, and"
-                f" '{coded.label}' is an amount. Leave them out."
-            )
+    if is_amount:
         return repair_scores(coded, ready, how, tolerance, limits | more, search, last)
     search |= rates
     if isinstance(how, PostHoc):
@@ -119,24 +119,8 @@ def repair(
     proof = _proven(coded, network_of(ready), how, seed, limits, search, checkpoint)
     delivered, file = written(proof, coded)
     done = audit(data, delivered, sensitive, **search, **last)
-    return replace(done, repair=proof, written=file)
-
-
-def _ready(
-    model: Model,
-    data: Dataset,
-    decision: Decision | None,
-    tolerance: Tolerance | float | str | None,
-) -> Model:
-    """The model with its decision rule. Amounts have none, and classes no tolerance."""
-    is_amount = data.amounts is not None
-    if (decision if is_amount else tolerance) is not None:
-        raise SettingError(
-            f"'{data.label}' is an amount: there is no class to decide on. Leave the decision out."
-            if is_amount
-            else f"A tolerance is for amounts, and '{data.label}' is classes. Leave it out."
-        )
-    return model.with_decision(decision, data)
+    repaired = structs.replace(done.run, repair=repair_document(proof))
+    return replace(done, run=repaired, proof=proof, written=file)
 
 
 def _chosen(
@@ -211,7 +195,7 @@ def repair_run(
     model: OpenModel | None = None,
     samples: int | None = None,
     **options: Any,
-) -> Audit | ScoreAudit:
+) -> Audit:
     """Repair the model of a run, and search and measure as its audit did, for its sensitive
     attributes or for others. `table` and `model` are the user's own, if the run was made with them;
     `samples` is the run's number unless given; `options` are those of `repair`.
@@ -231,10 +215,10 @@ def repair_run(
             f"The repair '{how.name}' changes what the network is given, so it cannot be written"
             f" into {network.own.name}. Choose another, such as counterfactual."
         )
-    if isinstance(document, ScoresDocument):
-        within = document.tolerance
+    if document.amounts is not None:
+        within = document.amounts.tolerance
         options["tolerance"] = Tolerance(within.value, within.unit)
-    else:
+    if document.fairness is not None:
         rates = document.fairness.individual
         options["tau"] = [each.tau for each in rates.by_tau] or rates.tau
         options["pairs"] = "single" if rates.over == "single" else "all"

@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from fairprobe.audits.number_documents import rate_document
 from fairprobe.audits.repair_document import plain_settings, required, subgroup_documents
-from fairprobe.audits.resume import check_repair
-from fairprobe.audits.score_document import change_document, quality_document
-from fairprobe.audits.scores import ScoreAudit, audit_scores, scored_model
-from fairprobe.audits.written import COMPARED, WrittenModel, set_origin
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import Dial, RepairLimits
-from fairprobe.documents.scores import (
+from fairprobe.documents.table import (
     AmountPointDocument,
     MeasuredAmountsDocument,
     ScoreRepairDocument,
@@ -34,8 +31,12 @@ from fairprobe.repairs.comparisons import MIN_HELP, Comparison, Spread
 from fairprobe.repairs.measured import Measured
 from fairprobe.repairs.proof import Proof, prove
 from fairprobe.repairs.saved import save_repaired
+from fairprobe.repairs.written import COMPARED, WrittenModel, set_origin
 from fairprobe.runs.store import MODEL, REFUSED
 from fairprobe.storage import scratch
+from fairprobe.table.audit import Audit, audit
+from fairprobe.table.searched import check_repair
+from fairprobe.table.subject import scored_model
 
 
 def repair_scores(
@@ -46,7 +47,7 @@ def repair_scores(
     limits: dict[str, Any],
     search: dict[str, Any],
     last: dict[str, Any],
-) -> ScoreAudit:
+) -> Audit:
     """The audit of the repaired model, with its proof and its file. `limits` go to the proof,
     `search` to both, `last` to the audit.
     """
@@ -66,8 +67,11 @@ def repair_scores(
     within = given.tolerance
     if within.unit == "sd":  # of the answers of the given model, not of the repaired one
         within = Tolerance(within.value * given.scale)
-    done = audit_scores(data, delivered, data.domain.sensitive, tolerance=within, **search, **last)
-    return replace(done, repair=proof, written=file)
+    done = audit(data, delivered, data.domain.sensitive, tolerance=within, **search, **last)
+    assert done.run.amounts is not None
+    amounts = structs.replace(done.run.amounts, repair=score_repair_document(proof))
+    repaired = structs.replace(done.run, amounts=amounts)
+    return replace(done, run=repaired, proof=proof, written=file)
 
 
 def written(proof: Proof, data: Dataset) -> tuple[ScoreModel, WrittenModel | None]:
@@ -183,9 +187,9 @@ def score_repair_document(proof: Proof) -> ScoreRepairDocument:
 
 def _measured(found: Measured) -> MeasuredAmountsDocument:
     return MeasuredAmountsDocument(
-        quality=quality_document(required(found.quality)),
+        quality=required(found.quality),
         error=required(found.error),
-        change=change_document(required(found.change)),
+        change=required(found.change),
         people=rate_document(found.people),
         plausible=None if found.plausible is None else rate_document(found.plausible),
         dm_rs=rate_document(found.dm_rs),

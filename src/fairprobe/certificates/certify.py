@@ -29,7 +29,7 @@ from fairprobe.certificates.proof import Proof, prove
 from fairprobe.certificates.proof import save as save_proof
 from fairprobe.certificates.report import claim, report
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import CertificateDocument, ProvedPeople, TableDocument
+from fairprobe.documents import CertificateDocument, ProvedPeople, TableRun
 from fairprobe.errors import DataError, SettingError
 from fairprobe.models import Decision, Model, load_model, one_thread
 from fairprobe.people.plausible import PlausiblePeople
@@ -161,7 +161,7 @@ def certify_run(
     table: Path | str | None = None,
     model: OpenModel | None = None,
     **options: Any,
-) -> tuple[TableDocument, Certificate]:
+) -> tuple[TableRun, Certificate]:
     """Certify the network of a run and write the certificate into its folder. `table` and `model`
     are user-supplied, if the run was made with them; `options` are those of `certify`.
     """

@@ -24,7 +24,7 @@ from fairprobe.cli.options import Overwrite, grouped
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.documents import ScoresDocument, TableDocument
+    from fairprobe.documents import TableRun
 
 Network = Annotated[
     str,
@@ -135,7 +135,7 @@ def show(
         print_run(read_run(folder), folder, as_json=as_json, quiet=False)
 
 
-def _limit(text: str | None) -> Callable[[TableDocument | ScoresDocument], bool] | None:
+def _limit(text: str | None) -> Callable[[TableRun], bool] | None:
     """Whether a document exceeds what `--fail-over` allows: a number of findings, or a share of
     possible people.
     """

@@ -17,7 +17,7 @@ from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Dataset
-    from fairprobe.documents import ScoresDocument, TableDocument
+    from fairprobe.documents import TableRun
     from fairprobe.models import Model
     from fairprobe.search import Budget, Method
 
@@ -139,38 +139,39 @@ def make_run(
     network: str = "auto",
     overwrite: bool,
     show: bool,
-) -> TableDocument | ScoresDocument:
+) -> TableRun:
     """Open or train the model, audit it on the table, write the run folder, and return its
     document. Mistakes in the options are reported before anything is trained.
     """
-    from fairprobe import audits
-    from fairprobe.audits.resume import kept_network
+    from fairprobe.runs.store import RunFolder
     from fairprobe.search.executor import check_workers
+    from fairprobe.table.audit import audit
+    from fairprobe.table.searched import kept_network
+    from fairprobe.table.subject import train, train_amounts
 
     check_workers(options.workers, options.cluster)
     settings, data = _settings(options), table.open()
     more = _own_settings(options, data)
     tell_unfinished(folder, resume=options.resume)
     with (
-        audits.RunFolder(folder, overwrite=overwrite, resume=options.resume) as staged,
+        RunFolder(folder, overwrite=overwrite, resume=options.resume) as staged,
         progress(show=show) as on_stage,
     ):
 
-        def train() -> Model:
+        def trained() -> Model:
             how: dict[str, Any] = {"kind": network, "seed": options.seed}
             if data.amounts is not None:
-                return audits.train_amounts(data, progress=on_stage, **how)
+                return train_amounts(data, progress=on_stage, **how)
             return kept_network(
                 staged.checkpoint,
                 data,
                 how,
-                lambda: audits.train(data, progress=on_stage, **how),
+                lambda: train(data, progress=on_stage, **how),
             )
 
-        measure: Any = audits.audit if data.amounts is None else audits.audit_scores
-        audit = measure(
+        done = audit(
             data,
-            given.open(data, train),
+            given.open(data, trained),
             table.names,
             progress=on_stage,
             findings_to=staged.findings,
@@ -181,13 +182,12 @@ def make_run(
             **settings,
             **more,
         )
-        document: TableDocument | ScoresDocument = staged.fill(audit, command=command_line())
-        return document
+        return staged.fill(done, command=command_line())
 
 
 def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
     """What only audits of classes, or only those of amounts, take."""
-    from fairprobe.audits.table import parsed_taus
+    from fairprobe.table.settings import parsed_taus
 
     if data.amounts is None:
         if options.tolerance is not None:
@@ -218,18 +218,18 @@ def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
 
 def print_dry_run(table: NamedTable, given: ModelOptions, options: AuditOptions) -> None:
     """Say how many requests the audit of a chat endpoint takes, and what they may cost."""
-    from fairprobe import audits
     from fairprobe.present.chat_sentences import planned
+    from fairprobe.table.audit import audit
 
     settings, data = _settings(options), table.open()
-    audit = audits.audit(data, given.open(data, nothing_to_train), table.names, **settings)
-    typer.echo(planned(audit.document))
+    done = audit(data, given.open(data, nothing_to_train), table.names, **settings)
+    typer.echo(planned(done.run))
 
 
 def _settings(options: AuditOptions) -> dict[str, Any]:
     """The arguments of `audit`, checked before anything is opened."""
-    from fairprobe import audits
     from fairprobe.search.settings import parsed
+    from fairprobe.table.settings import check_settings
 
     method = _method(options.method, options.variant, options.error)
     settings: dict[str, Any] = {
@@ -243,7 +243,7 @@ def _settings(options: AuditOptions) -> dict[str, Any]:
         "seed": options.seed,
         "budget": _budget(options),
     }
-    audits.check_settings(**settings, pairs=options.pairs)
+    check_settings(**settings, pairs=options.pairs)
     _check_seeds_by(options)
     return settings
 

@@ -288,9 +288,9 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
     """Print a run's result on standard output: JSON, a summary and where the report is, or nothing.
     What went wrong goes to standard error.
     """
-    from fairprobe.documents import ScoresDocument, TableDocument, encode
+    from fairprobe.documents import TableRun, encode
 
-    if not isinstance(document, TableDocument | ScoresDocument):
+    if not isinstance(document, TableRun):
         for message in document.messages:
             say(message)
     for failure in getattr(document, "failures", ()):

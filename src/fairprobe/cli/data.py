@@ -93,8 +93,8 @@ def similar(
       fairprobe similar adult --sensitive gender
     """
     with report_errors():
-        from fairprobe.audits.similar import opposite_labels
         from fairprobe.present.data_tables import similar_tables
+        from fairprobe.table.similar import opposite_labels
 
         named = how.of(table, sensitive)
         data = named.open().with_sensitive(named.names)

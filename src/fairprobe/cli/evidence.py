@@ -26,15 +26,12 @@ def evidence(
       fairprobe evidence runs/adult-gender --out evidence.md
     """
     with report_errors():
-        from fairprobe.documents import ScoresDocument
         from fairprobe.report.markdown import markdown
-        from fairprobe.runs.store import hashed_files, read_run, read_table_run
+        from fairprobe.runs.store import hashed_files, read_repairable_run
         from fairprobe.storage import write_text
         from fairprobe.table.evidence import evidence as written
 
-        found = read_run(run)
-        document = found if isinstance(found, ScoresDocument) else read_table_run(run)
-        text = markdown(written(document, hashed_files(run)), depth=1)
+        text = markdown(written(read_repairable_run(run), hashed_files(run)), depth=1)
         if out is None:
             write(text)
             return

@@ -30,7 +30,7 @@ from fairprobe.cli.options import Overwrite, grouped
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.documents import ScoresDocument, TableDocument
+    from fairprobe.documents import TableRun
     from fairprobe.networks import Training
     from fairprobe.repairs import PostHoc, Repair
 
@@ -318,14 +318,14 @@ def _write(
     options: dict[str, bool],
     *,
     show: bool,
-) -> TableDocument | ScoresDocument:
+) -> TableRun:
     """Repair the model of a run, write the new run into a folder, and return its document."""
-    from fairprobe.audits import RunFolder, repair_run
-    from fairprobe.runs.store import read_repairable_run
+    from fairprobe.audits.repaired import repair_run
+    from fairprobe.runs.store import RunFolder, read_repairable_run
 
     read_repairable_run(run)  # refuse what is not a run before anything is made
     with RunFolder(folder, **options) as staged, progress(show=show) as on_stage:
-        done: Any = repair_run(
+        done = repair_run(
             run,
             how,
             progress=on_stage,
@@ -333,25 +333,21 @@ def _write(
             checkpoint=staged.checkpoint,
             **settings,
         )
-        document: TableDocument | ScoresDocument = staged.fill(done, command=command_line())
-        return document
+        return staged.fill(done, command=command_line())
 
 
-def _end(document: TableDocument | ScoresDocument, folder: Path) -> None:
+def _end(document: TableRun, folder: Path) -> None:
     """End with the exit code of a repair that is not accepted or was interrupted."""
-    from fairprobe.documents import RepairDocument
-
     if document.generation.stopped == "interrupted":
         end(
             INTERRUPTED,
             f"Interrupted in the last search: the repair and its proof are complete in {folder}.",
         )
-    repair = document.repair
+    repair = document.any_repair
     if repair is not None and not repair.accepted:
         where = f"The evidence is in {folder}, its model in refused-model."
-        found = repair.verdict if isinstance(repair, RepairDocument) else repair
-        if found.outcome == "undecided":
-            end(NOTHING_JUDGED, f"Undecided: {' '.join(found.doubts)} {where}")
+        if repair.outcome == "undecided":
+            end(NOTHING_JUDGED, f"Undecided: {' '.join(repair.doubts)} {where}")
         end(OVER, f"Refused: {' '.join(repair.reasons)} {where}")
 
 

@@ -51,9 +51,9 @@ from fairprobe.documents.people import (
     RuleRate,
     Severity,
 )
-from fairprobe.documents.scores import ScoresDocument
 from fairprobe.documents.table import (
     Ablation,
+    Amounts,
     Data,
     Dial,
     Interpretation,
@@ -70,8 +70,8 @@ from fairprobe.documents.table import (
     RepairDocument,
     RepairLimits,
     Search,
-    TableDocument,
     TableMeasurements,
+    TableRun,
     TradeoffPoint,
 )
 from fairprobe.documents.verdict import (
@@ -88,6 +88,7 @@ __all__ = [
     "MOST_BYTES",
     "Ablation",
     "Advantage",
+    "Amounts",
     "BaseRateRow",
     "BaseRatesDocument",
     "BothCounterparts",
@@ -133,7 +134,6 @@ __all__ = [
     "Resemblance",
     "RuleRate",
     "Score",
-    "ScoresDocument",
     "Search",
     "Seconds",
     "Seed",
@@ -147,9 +147,9 @@ __all__ = [
     "Severity",
     "Share",
     "SubgroupComparison",
-    "TableDocument",
     "TableMeasurements",
     "TableOrigin",
+    "TableRun",
     "TauRate",
     "TradeoffPoint",
     "WeightedNumber",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -14,7 +14,6 @@ from fairprobe.documents.base import (
     Seconds,
     Settings,
     Share,
-    check_interval,
 )
 from fairprobe.documents.base_rates import BaseRatesDocument
 from fairprobe.documents.certificate import CertificateDocument
@@ -27,11 +26,18 @@ from fairprobe.documents.fairness import (
 )
 from fairprobe.documents.origin import ModelOrigin, TableOrigin
 from fairprobe.documents.people import Counterparts, People, Plausible
-from fairprobe.documents.verdict import RepairVerdict
+from fairprobe.documents.scores import (
+    AmountQuality,
+    Change,
+    ScoredGroups,
+    ScorePair,
+    ToleranceInfo,
+)
+from fairprobe.documents.verdict import NumberComparison, RepairVerdict, SubgroupComparison
 from fairprobe.results import Estimate, Rate
 
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-FORMAT: Final = 5  # raised when the meaning of a field changes
+FORMAT: Final = 6  # raised when the meaning of a field changes
 
 
 class OutsideRows(Document, frozen=True, kw_only=True):
@@ -90,25 +96,18 @@ class ModelSummary(Document, frozen=True, kw_only=True):
 
 
 class ModelDocument(ModelSummary, frozen=True, kw_only=True):
-    """The model that was audited."""
+    """The model that was audited. `majority` is the share of the majority class."""
 
     inputs: Size
-    layers: list[LayerSize]
+    layers: list[LayerSize] = msgspec.field(default_factory=list)
     parameters: Count | None
     trained_here: bool
-    outputs: Size
-    accuracy: Share
-    accuracy_low: Share
-    accuracy_high: Share
-    accuracy_rows: Count
-    majority: Share
+    outputs: Size = 1
+    majority: Share = 0.0
     constant: bool
     kind: str
     why_black_box: str
     origin: ModelOrigin | None
-
-    def __post_init__(self) -> None:
-        check_interval(self.accuracy_low, self.accuracy, self.accuracy_high)
 
 
 class Layer(LayerSize, frozen=True, kw_only=True):
@@ -185,7 +184,7 @@ class Search(Document, frozen=True, kw_only=True):
     description: MethodDescription | None = None
     variant: str
     people: Literal["plausible", "possible"] = "possible"
-    settings: Settings
+    settings: dict[str, bool | int | float | str]
     seeds: Count
     global_iterations: Count
     local_iterations: Count
@@ -339,16 +338,107 @@ class RepairDocument(Document, frozen=True, kw_only=True):
             raise ValueError("the repair is accepted against its verdict")
 
     @property
+    def outcome(self) -> str:
+        return self.verdict.outcome
+
+    @property
+    def doubts(self) -> list[str]:
+        return self.verdict.doubts
+
+    @property
     def is_post_hoc(self) -> bool:
         """Whether nothing was trained."""
         return self.start == "post-hoc"
 
 
+class MeasuredAmountsDocument(Document, frozen=True, kw_only=True):
+    """One model in the proof of a repair: how well it predicts the people held out (`error` is its
+    mean error over that of always answering the mean), by how much its answers change, and who is
+    affected.
+    """
+
+    quality: AmountQuality
+    error: Amount
+    change: Change
+    people: Rate
+    plausible: Rate | None
+    dm_rs: Rate
+    idis: Count
+    tried: Count
+    others: dict[str, Rate]
+    alone: dict[str, Rate]
+    is_constant: bool
+
+
+class AmountPointDocument(Document, frozen=True, kw_only=True):
+    """A setting of the repair's dial, measured on the validation people."""
+
+    setting: Number
+    error: Amount
+    change: Amount
+    affected: Rate
+    dm_rs: Rate
+    is_constant: bool
+    is_best: bool
+    is_chosen: bool
+
+
+class ScoreRepairDocument(Document, frozen=True, kw_only=True):
+    """What a repair did, and the decision over the `seeds`: networks trained again without a repair
+    beside repaired ones. `reasons` refuse it, `doubts` leave it undecided.
+    """
+
+    name: str
+    title: str
+    start: str
+    settings: Settings
+    dial: Dial
+    accepted: bool
+    forced: bool
+    outcome: Literal["accepted", "refused", "undecided"]
+    reasons: list[str]
+    doubts: list[str]
+    confidence: Share
+    min_help: Share
+    limits: RepairLimits
+    seeds: list[int]
+    delivered: int
+    comparisons: list[NumberComparison]
+    subgroups: list[SubgroupComparison]
+    subgroups_compared: Count
+    before: MeasuredAmountsDocument
+    after: MeasuredAmountsDocument
+    controls: dict[str, MeasuredAmountsDocument]
+    curve: list[AmountPointDocument]
+
+    def __post_init__(self) -> None:
+        if self.delivered not in self.seeds:
+            raise ValueError(f"the seed {self.delivered} is delivered, but was not trained")
+
+
+class Amounts(Document, frozen=True, kw_only=True):
+    """Measurements of a model that answers with an amount. `scale` is the standard deviation of the
+    answers over the people in the data, `median` that of the answers to the people measured by
+    group, `largest_found` the largest change that the search found.
+    """
+
+    tolerance: ToleranceInfo
+    scale: Amount
+    median: Number
+    change: Change
+    plausible_change: Change | None
+    largest_found: Amount | None
+    groups: list[ScoredGroups]
+    quality: AmountQuality | None
+    pairs: list[ScorePair]
+    repair: ScoreRepairDocument | None = None
+
+
 class TableMeasurements(Document, frozen=True, kw_only=True):
     """What the gate reads. A test that measures one thing leaves the others out."""
 
-    format: Literal[5] = FORMAT
-    kind: Literal["table", "scores"] = "table"
+    format: Literal[6] = FORMAT
+    kind: Literal["table"] = "table"
     dataset: str
     sensitive: list[str]
     seed: int
@@ -371,34 +461,44 @@ class TableMeasurements(Document, frozen=True, kw_only=True):
         return list(dict.fromkeys(each.attribute for each in couplings))
 
 
-class TableDocument(TableMeasurements, frozen=True, kw_only=True):
-    """A whole audit of a table."""
+class TableRun(TableMeasurements, frozen=True, kw_only=True):
+    """An audit of a table. Either classes are measured (`fairness`, `weighted`, `pairs`), or
+    `amounts`.
+    """
 
-    kind: Literal["table"] = "table"
     created: str
     command: str
     versions: dict[str, str]
     data: Data
     model: ModelDocument
-    interpretation: Interpretation | None
     generation: Search
     dm_rs: Rate
     people: People
-    plausible: Plausible | None = None
-    no_plausible: str = ""
-    fairness: Fairness
-    weighted: list[WeightedNumber] = msgspec.field(default_factory=list)
+    fairness: Fairness | None
     pairs: list[PairDocument]
-    repair: RepairDocument | None
+    weighted: list[WeightedNumber] = msgspec.field(default_factory=list)
+    repair: RepairDocument | None = None
     chat: ChatDocument | None = None  # of a chat endpoint
-    amounts: ClassVar[None] = None
+    amounts: Amounts | None = None
+
+    @property
+    def any_repair(self) -> RepairDocument | ScoreRepairDocument | None:
+        """The repair that made the model, of classes or of amounts."""
+        return self.repair if self.amounts is None else self.amounts.repair
 
     def __post_init__(self) -> None:
         if "fairprobe" not in self.versions:
             raise ValueError("the versions do not name fairprobe")
-        classes, measured, rule = len(self.data.classes), self.fairness, self.model.decision
-        if rule is not None:
-            rule.check(self.data.classes, self.data.attributes)
+        if (self.fairness is None) == (self.amounts is None):
+            raise ValueError("either classes or amounts are measured")
+        if self.amounts is not None and self.amounts.change.above.hits != self.people.hits:
+            raise ValueError("the people beyond the tolerance are counted twice, and differently")
+        if self.fairness is not None:
+            self._check_classes(self.fairness, len(self.data.classes))
+
+    def _check_classes(self, measured: Fairness, classes: int) -> None:
+        if self.model.decision is not None:
+            self.model.decision.check(self.data.classes, self.data.attributes)
         if measured.positive is not None and not 0 <= measured.positive < classes:
             raise ValueError(f"the class {measured.positive} is not one of the {classes} classes")
         for table in () if measured.group is None else measured.group.tables:

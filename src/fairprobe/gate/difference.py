@@ -10,10 +10,9 @@ from collections.abc import Collection
 
 from fairprobe.catalogue import MEASURES
 from fairprobe.documents import (
-    ScoresDocument,
     Search,
-    TableDocument,
     TableMeasurements,
+    TableRun,
 )
 from fairprobe.errors import SettingError
 from fairprobe.measures import Measurements, Reading
@@ -108,10 +107,10 @@ def _about(document: Measurements) -> dict[str, str | None]:
         "favourable answer": None,
         "tolerance": None,
     }
-    if isinstance(document, ScoresDocument):
-        given = document.tolerance
+    if isinstance(document, TableRun) and document.amounts is not None:
+        given = document.amounts.tolerance
         about["tolerance"] = f"{given.value:g} ({given.unit})"
-    if isinstance(document, TableDocument):
+    if isinstance(document, TableRun) and document.fairness is not None:
         classes, chosen = document.data.classes, document.fairness.positive
         about["list of classes"] = ", ".join(classes)
         about["favourable answer"] = None if chosen is None else classes[chosen]

@@ -24,14 +24,13 @@ from msgspec.structs import asdict, replace
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import SelectionRates, TableMeasurements
+from fairprobe.documents import Amounts, SelectionRates, TableMeasurements, TableRun
 from fairprobe.documents.scores import (
     AmountQuality,
     Change,
     Level,
     ScoredGroup,
     ScoredGroups,
-    ScoresDocument,
 )
 from fairprobe.judgement import Verdict
 from fairprobe.measures import (
@@ -197,31 +196,30 @@ def amount_quality(data: Dataset, model: ScoreModel, rows: Ints) -> AmountQualit
 
 
 def _reading(
-    what: Callable[[TableMeasurements], str], read: Callable[[ScoresDocument], list[Reading]]
+    what: Callable[[TableMeasurements], str],
+    read: Callable[[TableRun, Amounts], list[Reading]],
 ) -> Callable[[TableMeasurements], list[Reading]]:
-    """A reader of runs about scores; in others the number is missing."""
+    """Read runs about amounts; in others the number is missing."""
 
-    def readings(document: TableMeasurements) -> list[Reading]:
-        if isinstance(document, ScoresDocument):
-            return read(document)
+    def readings(run: TableMeasurements) -> list[Reading]:
+        if isinstance(run, TableRun) and run.amounts is not None:
+            return read(run, run.amounts)
         missing = "this run is about classes. Audit amounts or scores (--target amount)"
-        return [Reading(what=what(document), missing=missing)]
+        return [Reading(what=what(run), missing=missing)]
 
     return readings
 
 
 def _reader(
-    what: str, number: Callable[[ScoresDocument], Estimate]
+    what: str, number: Callable[[Change], Estimate]
 ) -> Callable[[TableMeasurements], list[Reading]]:
-    def text(document: TableMeasurements) -> str:
-        return f"{what} by {by(document)}"
+    def text(run: TableMeasurements) -> str:
+        return f"{what} by {by(run)}"
 
-    def read(document: ScoresDocument) -> list[Reading]:
+    def read(run: TableRun, amounts: Amounts) -> list[Reading]:
         missing = "all answers are equal, or nobody has a counterpart. Check the model"
-        entry = number(document)
-        return [
-            reading_of_counterparts(document, text(document), entry, missing=missing, of="people")
-        ]
+        change = number(amounts.change)
+        return [reading_of_counterparts(run, text(run), change, missing=missing, of="people")]
 
     return _reading(text, read)
 
@@ -229,7 +227,7 @@ def _reader(
 RATIO = "impact ratio of the scoring rates"
 
 
-def _read_ratio(document: ScoresDocument) -> list[Reading]:
+def _read_ratio(_: TableRun, amounts: Amounts) -> list[Reading]:
     found = [
         reading_of(
             f"{RATIO} by {table.attribute}: {row.name}",
@@ -238,7 +236,7 @@ def _read_ratio(document: ScoresDocument) -> list[Reading]:
             group=row.name,
             is_small=row.is_small or row.is_empty,
         )
-        for table in document.groups
+        for table in amounts.groups
         for row in table.rates
     ]
     if any(not each.is_small for each in found):
@@ -250,19 +248,19 @@ def _read_ratio(document: ScoresDocument) -> list[Reading]:
 MEANS = "difference of mean scores"
 
 
-def _read_means(document: ScoresDocument) -> list[Reading]:
+def _read_means(_: TableRun, amounts: Amounts) -> list[Reading]:
     return [
         reading_of(
             f"{MEANS} by {table.attribute}, in standard deviations",
             table.mean_difference_sd,
             missing="fewer than two groups are large enough. Measure more people",
         )
-        for table in document.groups
+        for table in amounts.groups
     ]
 
 
-def _read_r2(document: ScoresDocument) -> list[Reading]:
-    what, quality = "R² on the people measured", document.quality
+def _read_r2(_: TableRun, amounts: Amounts) -> list[Reading]:
+    what, quality = "R² on the people measured", amounts.quality
     if quality is None:
         return [Reading(what=what, missing="the data has no true amounts. Give a label column")]
     return [Reading(what=what, estimate=quality.r2, samples=quality.rows)]
@@ -277,9 +275,8 @@ CHANGE = Measure(
     ),
     unit="number",
     direction="at most",
-    of="scores",
     largest=inf,
-    read=_reader("mean change of the answer", lambda document: document.change.mean),
+    read=_reader("mean change of the answer", lambda change: change.mean),
 )
 CHANGE_SD = Measure(
     name="change_sd",
@@ -287,11 +284,10 @@ CHANGE_SD = Measure(
     about="The mean change of the answer, in standard deviations of the answers over people.",
     unit="number",
     direction="at most",
-    of="scores",
     largest=inf,
     read=_reader(
         "mean change of the answer in standard deviations",
-        lambda document: document.change.deviations,
+        lambda change: change.deviations,
     ),
 )
 CHANGE_P90 = Measure(
@@ -300,9 +296,8 @@ CHANGE_P90 = Measure(
     about="Nine in ten people in the data have a change of the answer of at most this much.",
     unit="number",
     direction="at most",
-    of="scores",
     largest=inf,
-    read=_reader("90th percentile of the change", lambda document: document.change.at(0.9)),
+    read=_reader("90th percentile of the change", lambda change: change.at(0.9)),
 )
 SCORING_RATIO = Measure(
     name="scoring_ratio",
@@ -313,7 +308,6 @@ SCORING_RATIO = Measure(
     ),
     unit="number",
     direction="at least",
-    of="scores",
     read=_reading(lambda _: RATIO, _read_ratio),
 )
 MEAN_DIFFERENCE = Measure(
@@ -325,7 +319,6 @@ MEAN_DIFFERENCE = Measure(
     ),
     unit="number",
     direction="at most",
-    of="scores",
     largest=inf,
     read=_reading(lambda _: MEANS, _read_means),
 )
@@ -335,7 +328,6 @@ R2 = Measure(
     about="The share of the variance of the amounts that the model explains.",
     unit="number",
     direction="at least",
-    of="scores",
     read=_reading(lambda _: "R²", _read_r2),
     favors_constant=False,
 )

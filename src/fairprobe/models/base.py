@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SCORES = (  # what to do about single numbers that are no probabilities
     "If the model answers with amounts or scores, audit it so: --target amount, or"
-    " fairprobe.audit_scores(...). If these are logits, apply a sigmoid first."
+    " fairprobe.audit(...). If these are logits, apply a sigmoid first."
 )
 
 

@@ -134,7 +134,7 @@ class ScoreModel(Model):
         del x
         raise ModelError(
             "This model answers with amounts, not with probabilities of classes. Audit it with"
-            " fairprobe.audit_scores(...), or on the command line with --target amount."
+            " fairprobe.audit(...), or on the command line with --target amount."
         )
 
     def labels(self, x: Rows) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairprobe.documents import TableDocument
+from fairprobe.documents import TableRun
 from fairprobe.documents.chat import ChatDocument, LeaningDocument
 from fairprobe.models.formats.chat_usage import ChatUsage
 from fairprobe.present.table import Cell, Table
@@ -20,7 +20,7 @@ def leaning(chat: ChatDocument, each: LeaningDocument) -> str:
     )
 
 
-def verdict(document: TableDocument) -> str:
+def verdict(document: TableRun) -> str:
     """Whether the answers lean to one side, in a sentence; empty without a chat endpoint."""
     chat = document.chat
     if chat is None or not chat.leanings:
@@ -51,7 +51,7 @@ def leanings_table(chat: ChatDocument) -> Table:
     return Table(head, rows, words=(0, 1, 2))
 
 
-def notes(document: TableDocument) -> list[str]:
+def notes(document: TableRun) -> list[str]:
     """How the endpoint was asked, and what it answered."""
     chat = document.chat
     if chat is None:
@@ -82,7 +82,7 @@ def notes(document: TableDocument) -> list[str]:
     return written
 
 
-def rows(document: TableDocument) -> dict[str, str]:
+def rows(document: TableRun) -> dict[str, str]:
     """Lines of the terminal's table of numbers."""
     chat = document.chat
     if chat is None:
@@ -105,7 +105,7 @@ def rows(document: TableDocument) -> dict[str, str]:
     }
 
 
-def planned(document: TableDocument) -> str:
+def planned(document: TableRun) -> str:
     """Say what a dry run would send."""
     if document.chat is None:
         return "Nothing would be sent."

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairprobe.documents.scores import (
+from fairprobe.documents.table import (
     MeasuredAmountsDocument,
     ScoreRepairDocument,
-    ScoresDocument,
 )
 from fairprobe.documents.verdict import NumberSpread
 from fairprobe.present.table import Cell, Table, measure_cell
@@ -42,16 +41,13 @@ def headline(repair: ScoreRepairDocument) -> str:
     return "Repair undecided"
 
 
-def said(document: ScoresDocument) -> list[str]:
-    """What speaks against the repair, and what it did."""
-    repair = document.repair
-    if repair is None:
-        return []
+def said(repair: ScoreRepairDocument, sensitive: list[str]) -> list[str]:
+    """Name reasons against the repair, and what it changed."""
     was, now = repair.before, repair.after
     return [
         *(repair.reasons or repair.doubts),
         (
-            f"People in the data whose answer changes with {listed(document.sensitive)} by"
+            f"People in the data whose answer changes with {listed(sensitive)} by"
             f" more than the tolerance: {percent(was.people.estimate)} before,"
             f" {percent(now.people.estimate)}"
             f" after ({level(now.people.confidence)} interval {interval(now.people)}). The mean"

@@ -13,12 +13,11 @@ from typing import Any, TypeAlias
 
 from fairprobe.documents import images
 from fairprobe.documents.images import ImagesDocument
-from fairprobe.documents.scores import ScoresDocument
-from fairprobe.documents.table import TableDocument
+from fairprobe.documents.table import TableRun
 from fairprobe.report import Section
 from fairprobe.results import Run
 
-RunDocument: TypeAlias = TableDocument | ImagesDocument | ScoresDocument | Run
+RunDocument: TypeAlias = TableRun | ImagesDocument | Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +37,6 @@ class Kind:
 # The module with the KIND, by the name of the kind.
 MODULES = {
     "table": "fairprobe.table.report",
-    "scores": "fairprobe.table.amounts",
     "names": "fairprobe.language.names",
     "insidebias": "fairprobe.images.insidebias_report",
     "scenes": "fairprobe.scenes.report",

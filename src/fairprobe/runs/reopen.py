@@ -18,7 +18,7 @@ import numpy as np
 from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import ModelOrigin, ScoresDocument, TableDocument, file_in
+from fairprobe.documents import ModelOrigin, TableRun, file_in
 from fairprobe.errors import DataError, ModelError, StorageError
 from fairprobe.models import Decision, Model, ScoreModel, TorchModel
 from fairprobe.runs.store import AUDIT, DOMAIN, MODEL, REFUSED, read_table_run, sha256_of
@@ -73,17 +73,13 @@ def model_of_run(folder: Path, data: Dataset) -> Model:
     return model_of(read_table_run(folder), folder, data)
 
 
-def data_of(
-    document: TableDocument | ScoresDocument, folder: Path, table: Path | str | None = None
-) -> Dataset:
+def data_of(document: TableRun, folder: Path, table: Path | str | None = None) -> Dataset:
     """Open the data of a run, coded as it was then, with the same sensitive attributes."""
     data = _data_of(document, folder, table)
     return data.with_counterparts(document.counterparts.kind)
 
 
-def _data_of(
-    document: TableDocument | ScoresDocument, folder: Path, table: Path | str | None
-) -> Dataset:
+def _data_of(document: TableRun, folder: Path, table: Path | str | None) -> Dataset:
     name, about = document.dataset, document.data
     if about.origin is not None:
         return _own_table(document, folder, table)
@@ -100,7 +96,7 @@ def _data_of(
     )
 
 
-def outline_of(document: TableDocument, folder: Path) -> Outline:
+def outline_of(document: TableRun, folder: Path) -> Outline:
     """Open the schema of a run's data; no row of a user's own table is needed."""
     about = document.data
     if about.origin is None:
@@ -112,7 +108,7 @@ def outline_of(document: TableDocument, folder: Path) -> Outline:
 
 
 def model_of(
-    document: TableDocument | ScoresDocument,
+    document: TableRun,
     folder: Path,
     data: Outline,
     named: OpenModel | None = None,
@@ -123,7 +119,7 @@ def model_of(
     return _model_of(document, folder, data, named).with_decision(_decision_of(document), data)
 
 
-def _decision_of(document: TableDocument | ScoresDocument) -> Decision | None:
+def _decision_of(document: TableRun) -> Decision | None:
     rule = document.model.decision
     if rule is None:
         return None
@@ -133,7 +129,7 @@ def _decision_of(document: TableDocument | ScoresDocument) -> Decision | None:
 
 
 def _model_of(
-    document: TableDocument | ScoresDocument,
+    document: TableRun,
     folder: Path,
     data: Outline,
     named: OpenModel | None,
@@ -155,7 +151,7 @@ def _model_of(
             f" The run says: --model '{_within(folder, origin.source)}'{others}."
         )
     network = trained_before(folder, data)
-    is_score = isinstance(document, ScoresDocument)
+    is_score = document.amounts is not None
     return ScoreModel.of_network(network) if is_score else network
 
 
@@ -216,9 +212,7 @@ def trained_before(folder: Path, data: Outline) -> TorchModel:
     return model
 
 
-def _own_table(
-    document: TableDocument | ScoresDocument, folder: Path, table: Path | str | None
-) -> Dataset:
+def _own_table(document: TableRun, folder: Path, table: Path | str | None) -> Dataset:
     about, origin = document.data, document.data.origin
     if origin is None or not origin.path or not origin.sha256:
         raise DataError(
@@ -244,7 +238,7 @@ def _own_table(
         drop=origin.drop,
         weights=origin.weights,
         domain=_schema_file(folder),
-        target="amount" if isinstance(document, ScoresDocument) else "classes",
+        target="amount" if document.amounts is not None else "classes",
         name=document.dataset,
     )
 

@@ -19,8 +19,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from fairprobe.documents import (
-    ScoresDocument,
-    TableDocument,
+    TableRun,
     file_in,
     read_bytes,
 )
@@ -205,24 +204,26 @@ def read_measured_run(folder: Path | str, *, what: str = "run") -> Measurements:
     return document
 
 
-def read_table_run(folder: Path | str, *, what: str = "run") -> TableDocument:
-    """Read the document of a run that must be an audit of a table."""
-    return _table(read_run(folder, what=what), folder, what)
-
-
-def read_repairable_run(folder: Path | str, *, what: str = "run") -> TableDocument | ScoresDocument:
-    """Read the document of a run that must be an audit of a table, of classes or of amounts."""
-    document = read_run(folder, what=what)
-    return document if isinstance(document, ScoresDocument) else _table(document, folder, what)
-
-
-def _table(document: RunDocument, folder: Path | str, what: str) -> TableDocument:
-    if not isinstance(document, TableDocument):
+def read_table_run(folder: Path | str, *, what: str = "run") -> TableRun:
+    """Read a run that must be an audit of a table with classes."""
+    run = read_repairable_run(folder, what=what)
+    if run.amounts is not None:
         raise StorageError(
-            f"The {what} {folder} is an audit of {document.kind}. Name one of a table, as"
+            f"The {what} {folder} is an audit of amounts. Name one of a table with classes, as"
             " `fairprobe audit` writes it."
         )
-    return document
+    return run
+
+
+def read_repairable_run(folder: Path | str, *, what: str = "run") -> TableRun:
+    """Read a run that must be an audit of a table, of classes or of amounts."""
+    run = read_run(folder, what=what)
+    if not isinstance(run, TableRun):
+        raise StorageError(
+            f"The {what} {folder} is an audit of {run.kind}. Name one of a table, as"
+            " `fairprobe audit` writes it."
+        )
+    return run
 
 
 def _is_run(folder: Path) -> bool:

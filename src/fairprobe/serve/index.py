@@ -8,7 +8,7 @@ from functools import singledispatch
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from fairprobe.documents import RateDocument, TableDocument
+from fairprobe.documents import RateDocument, TableRun
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.errors import StorageError
 from fairprobe.present import (
@@ -85,8 +85,10 @@ def _line(document: Any, place: Place) -> Line:
 
 
 @_line.register
-def _(document: TableDocument, place: Place) -> Line:
+def _(document: TableRun, place: Place) -> Line:
     repair, found = document.repair, document.generation
+    measured = document.fairness
+    accuracy = None if measured is None else measured.quality.accuracy.estimate
     return Line(
         place,
         "table" if repair is None else "repair",
@@ -96,7 +98,7 @@ def _(document: TableDocument, place: Place) -> Line:
         words.status(document) if repair is None else repair_sentences.outcome(repair),
         (measure_cell(document.people), document.people.estimate),
         (Cell(count(found.idis)), found.idis),
-        (Cell(percent(document.model.accuracy)), document.model.accuracy),
+        (NOTHING, None) if accuracy is None else (Cell(percent(accuracy)), accuracy),
     )
 
 

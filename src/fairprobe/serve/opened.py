@@ -17,7 +17,7 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import ModelOrigin, TableDocument, file_in
+from fairprobe.documents import ModelOrigin, TableRun, file_in
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.findings import Findings
@@ -84,12 +84,12 @@ class OpenRun:
         return self.place.name
 
     @property
-    def table(self) -> TableDocument:
-        """The document of an audit of a table; other runs are refused."""
-        if not isinstance(self.document, TableDocument):
+    def table(self) -> TableRun:
+        """The run of an audit of classes; others raise SettingError."""
+        if not isinstance(self.document, TableRun) or self.document.amounts is not None:
             raise SettingError(
-                f"'{self.name}' is not an audit of a table, so there are no people to look at."
-                " Choose one in the list of runs."
+                f"'{self.name}' is not an audit of a table with classes, so there are no"
+                " people to look at. Choose one in the list of runs."
             )
         return self.document
 

@@ -14,6 +14,7 @@ from fairprobe.documents import (
     People,
     Resemblance,
     RuleRate,
+    TableRun,
 )
 from fairprobe.documents.scores import ScorePair
 from fairprobe.report import Bar, Bars, Number, Pair, Plot, Section, Side, Table, Text
@@ -30,7 +31,6 @@ from fairprobe.report.formats import (
 )
 from fairprobe.results import Rate
 from fairprobe.table.people import PEOPLE
-from fairprobe.table.run import TableRun
 from fairprobe.table.severity import severity_section
 from fairprobe.table.words import changing, has_phases, name, noun, only
 
@@ -312,7 +312,7 @@ def _coupling(coupling: CouplingCount) -> str:
 def pairs_section(run: TableRun) -> Section:
     """Show pairs of people who get different answers."""
     pairs: Sequence[PairDocument | ScorePair] = (
-        run.pairs if run.amounts is None else run.amounts.score_pairs
+        run.pairs if run.amounts is None else run.amounts.pairs
     )
     shown = [pair_block(run, pair, f"Pair {number}") for number, pair in enumerate(pairs, 1)]
     if not shown:

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import TableDocument, TableMeasurements
+from fairprobe.documents import TableMeasurements, TableRun
 from fairprobe.documents.chat import ChatDocument, LeaningDocument
 from fairprobe.measures import Measure, Reading
 from fairprobe.models import Model
@@ -110,7 +110,7 @@ MISSING = (
 
 
 def _read(document: TableMeasurements) -> list[Reading]:
-    chat = document.chat if isinstance(document, TableDocument) else None
+    chat = document.chat if isinstance(document, TableRun) else None
     if chat is None or not chat.leanings:
         return [Reading(what="how far answers lean to one value", missing=MISSING)]
     return [_reading(chat, leaning) for leaning in chat.leanings]

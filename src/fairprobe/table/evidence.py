@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fairprobe.documents import TableRun
 from fairprobe.metrics.group import IMPACT_RATIO
 from fairprobe.report import Notes, Number, Section, Table, Text
 from fairprobe.report.formats import amount, count, date, listed, percent
@@ -16,7 +17,6 @@ from fairprobe.table.affected import rates_table
 from fairprobe.table.groups import LAW, lowest_ratio, scored_table, selection, selection_table
 from fairprobe.table.people import PEOPLE
 from fairprobe.table.report import notes
-from fairprobe.table.run import TableRun
 from fairprobe.table.words import majority, measured, rule_sentence, title, tolerance, verdict
 
 SLOT = "Complete elsewhere:"

@@ -8,11 +8,12 @@ from itertools import combinations
 
 from fairprobe.documents import (
     IFR,
+    Amounts,
     BaseRatesDocument,
     Fairness,
-    ScoresDocument,
     SelectionRow,
     SelectionTable,
+    TableRun,
 )
 from fairprobe.documents.scores import Change, Level, ScoredGroups
 from fairprobe.metrics.group import (
@@ -24,7 +25,6 @@ from fairprobe.metrics.individual import IFR_B, IFR_P
 from fairprobe.metrics.scores import MEAN_DIFFERENCE, R2, SCORING_RATIO
 from fairprobe.report import Bar, Bars, Cell, Notes, Number, Plot, Section, Table, Text
 from fairprobe.report.formats import amount, count, level, percent, plural, quoted
-from fairprobe.table.run import TableRun
 from fairprobe.table.words import changing, measured, name
 
 FOUR_FIFTHS = 0.8
@@ -301,7 +301,7 @@ def _rates_table(b: IFR, p: IFR, name: str) -> Table:
 # -- amounts ---------------------------------------------------------------------------------------
 
 
-def change_section(run: TableRun, amounts: ScoresDocument) -> Section:
+def change_section(run: TableRun, amounts: Amounts) -> Section:
     """Show by how much the answers change."""
     made, change = amounts.plausible_change, amounts.change
     who = f"People in the data: {count(change.above.samples)}; {count(change.unchanged)} unchanged."
@@ -341,7 +341,7 @@ def _quantile(quantile: Level) -> str:
     return f"{amount(quantile.estimate)} ({low} to {high})"
 
 
-def scored_section(run: TableRun, amounts: ScoresDocument) -> Section:
+def scored_section(run: TableRun, amounts: Amounts) -> Section:
     """Compare how groups are scored."""
     return Section(
         "Groups",
@@ -378,7 +378,7 @@ def scored_table(groups: ScoredGroups) -> Table:
     return Table((groups.attribute, *head), rows, caption, folded=len(rows) > MAX_ROWS)
 
 
-def _quality(run: TableRun, amounts: ScoresDocument) -> Text:
+def _quality(run: TableRun, amounts: Amounts) -> Text:
     quality = amounts.quality
     if quality is None:
         return Text("The data has no true amounts, so prediction errors were not measured.", "note")

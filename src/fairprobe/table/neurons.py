@@ -4,12 +4,11 @@ what silencing them does.
 
 from __future__ import annotations
 
-from fairprobe.documents import Interpretation
+from fairprobe.documents import Interpretation, TableRun
 from fairprobe.metrics.rates import DM_RS
 from fairprobe.report import Bar, Bars, Line, Lines, Plot, Section, Table, Text
 from fairprobe.report.formats import count, decimal, percent, plural
 from fairprobe.search.neuron_bias import AUC
-from fairprobe.table.run import TableRun
 from fairprobe.table.words import changing, majority, name, status
 
 BLACK_BOX = (

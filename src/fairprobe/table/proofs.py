@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairprobe.documents import RepairDocument, ScoresDocument
+from fairprobe.documents import RepairDocument
 from fairprobe.documents.chat import ChatDocument
+from fairprobe.documents.table import ScoreRepairDocument
 from fairprobe.present import (
     chat_sentences,
     repair_figures,
@@ -74,17 +75,14 @@ def _tradeoff(repair: RepairDocument) -> Plot | None:
     return Plot(curve.heading, chart, curve.caption, converted(curve.table))
 
 
-def amounts_repair_section(run: ScoresDocument) -> Section:
+def amounts_repair_section(repair: ScoreRepairDocument, sensitive: list[str]) -> Section:
     """Show what the repair of a model of amounts did."""
-    repair = run.repair
-    if repair is None:
-        return Section("Repair", [])
     statuses: dict[str, Status] = {"accepted": "none", "refused": "found", "undecided": "unclear"}
     return Section(
         "Repair",
         [
             Verdict(score_repair.headline(repair), "", statuses[repair.outcome]),
-            Notes(score_repair.said(run)),
+            Notes(score_repair.said(repair, sensitive)),
             Section(
                 "What the repair did",
                 [

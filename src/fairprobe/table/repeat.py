@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from fairprobe.catalogue import METHODS
-from fairprobe.documents import DecisionInfo, Search
+from fairprobe.documents import DecisionInfo, Search, TableRun
 from fairprobe.documents.fairness import TAU
-from fairprobe.table.run import TableRun
 
 _ARGUMENT = re.compile(r"[a-z_]+=[\w.]+")  # nothing else in a run becomes Python
 OWN_DATA = "...  # your own data, as it was"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairprobe.catalogue import MEASURES
 from fairprobe.certificates.report import certificate_section
 from fairprobe.certificates.report import numbers as certified
-from fairprobe.documents import ScoresDocument, TableDocument
+from fairprobe.documents import TableRun
 from fairprobe.documents.table import FORMAT
 from fairprobe.measures import added_readings
 from fairprobe.metrics.group import IMPACT_RATIO
@@ -45,7 +45,6 @@ from fairprobe.table.proofs import (
     repair_section,
 )
 from fairprobe.table.repeat import python
-from fairprobe.table.run import TableRun
 from fairprobe.table.severity import severity_number
 from fairprobe.table.words import (
     changing,
@@ -97,13 +96,13 @@ def report(run: TableRun) -> Section:
             _subject(run),
             _repeat(run),
         ],
-        eyebrow=f"Fairness audit{f' of a repaired {noun(run)}' if run.repair else ''}",
+        eyebrow=f"Fairness audit{f' of a repaired {noun(run)}' if run.any_repair else ''}",
     )
 
 
 def _repair(run: TableRun) -> Section | None:
-    if isinstance(run, ScoresDocument):
-        return amounts_repair_section(run)
+    if run.amounts is not None and run.amounts.repair is not None:
+        return amounts_repair_section(run.amounts.repair, run.sensitive)
     return None if run.repair is None else repair_section(run.repair, name(run), run.data.classes)
 
 
@@ -500,7 +499,7 @@ KIND = Kind(
     name="table",
     title="a table",
     format=FORMAT,
-    run=TableDocument,
+    run=TableRun,
     report=report,
     is_judged=True,
 )

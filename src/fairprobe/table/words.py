@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fairprobe.documents import DecisionInfo, Search
+from fairprobe.documents import DecisionInfo, Search, TableRun
 from fairprobe.documents.scores import Change, ToleranceInfo
 from fairprobe.measures import FRAGILE
 from fairprobe.report.formats import (
@@ -23,7 +23,6 @@ from fairprobe.report.formats import (
     with_interval,
 )
 from fairprobe.results import Rate
-from fairprobe.table.run import TableRun
 
 Status = Literal["found", "none", "constant"]
 SCORES = (  # of Themis

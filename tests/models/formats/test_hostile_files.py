@@ -20,7 +20,6 @@ from torch import Tensor, nn
 import fairprobe as fp
 from fairprobe import networks
 from fairprobe.arrays import Rows
-from fairprobe.audits import RunFolder
 from fairprobe.datasets import Dataset, rows_from_frame
 from fairprobe.errors import (
     FairprobeError,
@@ -30,6 +29,7 @@ from fairprobe.errors import (
 from fairprobe.findings import Findings
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, TorchModel, one_thread
+from fairprobe.runs.store import RunFolder
 from fairprobe.schema.domain import Attribute, Constraint, Domain
 from fairprobe.search import Budget, NeuronFair, loop, merge, search
 from fairprobe.search.ledger import Ledger

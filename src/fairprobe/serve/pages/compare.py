@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import TableDocument
+from fairprobe.documents import TableRun
 from fairprobe.errors import SettingError
 from fairprobe.gate.difference import changes, require_comparable
 from fairprobe.measures import Measure, Reading, added_readings
@@ -32,7 +32,11 @@ def show(request: Request) -> Response:
     if lines[0].created > lines[1].created:
         runs.reverse()
         lines.reverse()
-    tables = [run.document for run in runs if isinstance(run.document, TableDocument)]
+    tables = [
+        run.document
+        for run in runs
+        if isinstance(run.document, TableRun) and run.document.amounts is None
+    ]
     why, numbers = "", None
     if len(tables) == 2:
         why = incomparable(*tables)
@@ -52,7 +56,7 @@ def show(request: Request) -> Response:
     )
 
 
-def _repair(tables: list[TableDocument]) -> dict[str, object] | None:
+def _repair(tables: list[TableRun]) -> dict[str, object] | None:
     """The proof of the repair, if the second run is one."""
     repair = tables[1].repair if len(tables) == 2 else None
     if repair is None:
@@ -65,7 +69,7 @@ def _repair(tables: list[TableDocument]) -> dict[str, object] | None:
     }
 
 
-def incomparable(before: TableDocument, after: TableDocument) -> str:
+def incomparable(before: TableRun, after: TableRun) -> str:
     """Why the numbers of two runs say nothing about each other; nothing if they do."""
     try:
         require_comparable(after, before, "", ())
@@ -74,9 +78,7 @@ def incomparable(before: TableDocument, after: TableDocument) -> str:
     return ""
 
 
-def compared(
-    before: TableDocument, after: TableDocument, *, names: list[str], with_changes: bool
-) -> Table:
+def compared(before: TableRun, after: TableRun, *, names: list[str], with_changes: bool) -> Table:
     """All measures that either run has, each in a line."""
     rows: list[list[Cell | str]] = []
     for name, measure in MEASURES.all().items():

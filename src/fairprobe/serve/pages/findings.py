@@ -9,8 +9,7 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from fairprobe.audits.table_document import pair_document
-from fairprobe.documents import ScoresDocument, TableDocument
+from fairprobe.documents import TableRun
 from fairprobe.errors import SettingError
 from fairprobe.findings import PHASES
 from fairprobe.report.formats import listed
@@ -18,6 +17,7 @@ from fairprobe.serve.browse import SORTS, query_of
 from fairprobe.serve.desk import Given, answer, fill, is_part, part, run_of
 from fairprobe.serve.pages.run import links
 from fairprobe.table.affected import pair_block
+from fairprobe.table.searched import describe_pair
 
 TITLES = {
     "gap": "Change in probability",
@@ -48,7 +48,7 @@ def show(request: Request) -> Response:
             for place in range(run.outline.domain.value_count)
         ],
         "found": found,
-        "rows": [(row, pair_document(run.outline, pair)) for row, pair in found.pairs],
+        "rows": [(row, describe_pair(run.outline, pair)) for row, pair in found.pairs],
         "everything": len(browser),
         "query": query,
         "given": Given(kept),
@@ -85,14 +85,14 @@ def pair(request: Request) -> Response:
     if not (number.isascii() and number.isdigit() and len(number) < 18):
         raise SettingError(f"'{number}' is not the number of a finding. Choose one in the table.")
     row, document = int(number), run.document
-    assert isinstance(document, TableDocument | ScoresDocument)
+    assert isinstance(document, TableRun)
     shown = run.report[1] | links(run) | {"active": "runs", "row": row}
     return answer(
         request,
         "pair_page.html.j2",
         **shown,
         pair=pair_block(
-            document, pair_document(run.outline, run.browser.pair(row)), f"Finding {row:,}"
+            document, describe_pair(run.outline, run.browser.pair(row)), f"Finding {row:,}"
         ),
         everything=len(run.browser),
         changing=listed(run.outline.domain.changing),

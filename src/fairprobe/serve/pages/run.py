@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from fairprobe.documents import TableDocument, encode
+from fairprobe.documents import TableRun, encode
 from fairprobe.documents.images import ImagesDocument
 from fairprobe.present import fill_template
 from fairprobe.report.markdown import markdown
@@ -49,7 +49,7 @@ def _variables(run: OpenRun) -> dict[str, Any]:
 
 def links(run: OpenRun) -> dict[str, Any]:
     """What the pages of a run link to."""
-    is_table = isinstance(run.document, TableDocument)
+    is_table = isinstance(run.document, TableRun)
     has_pictures = isinstance(run.document, ImagesDocument | ScenesRun)
     return {
         "run": run,
@@ -62,7 +62,7 @@ def links(run: OpenRun) -> dict[str, Any]:
 def exports_of(run: OpenRun) -> list[str]:
     """The files that can be had of a run."""
     every = list(EXPORTS)
-    return every if isinstance(run.document, TableDocument) else every[:2]
+    return every if isinstance(run.document, TableRun) else every[:2]
 
 
 def export(request: Request) -> Response:
@@ -78,7 +78,7 @@ def export(request: Request) -> Response:
     elif name == "audit.json":
         content = encode(document).decode()
     else:
-        assert isinstance(document, TableDocument)
+        assert isinstance(document, TableRun)
         content = markdown(report(document) if name == "card.md" else bias_audit(document))
     return download(content, f"{PurePosixPath(run.name).name}-{name}", EXPORTS[name][1])
 

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from fairprobe import datasets
-from fairprobe.audits.models import NETWORKS
 from fairprobe.catalogue import METHODS, REPAIRS
 from fairprobe.errors import SettingError, suggest
 from fairprobe.serve.desk import Desk, Given, address, answer, desk_of, run_of
@@ -20,6 +19,7 @@ from fairprobe.serve.jobs import NAME, AuditJob, RepairJob
 from fairprobe.serve.opened import models_in
 from fairprobe.serve.pages.run import links
 from fairprobe.serve.uploads import columns_of, keep, upload_of, upload_with, uploads
+from fairprobe.table.subject import NETWORKS
 
 AT_ONCE = 2**20  # bytes
 

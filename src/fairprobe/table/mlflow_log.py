@@ -9,28 +9,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import (
-    ScoresDocument,
-    SelectionTable,
-    TableDocument,
-    encode,
-)
+from fairprobe.documents import SelectionTable, TableRun
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.findings import Findings
 from fairprobe.measures import added_readings
 from fairprobe.report import html
 from fairprobe.report.formats import shortened
 from fairprobe.report.markdown import markdown
+from fairprobe.results import encode
 from fairprobe.storage import scratch, write_text
 from fairprobe.table.groups import lowest_ratio
 from fairprobe.table.report import report
 from fairprobe.table.words import rule_in_short, status, tolerance, verdict
-
-if TYPE_CHECKING:
-    from fairprobe.audits.scores import ScoreAudit
-    from fairprobe.audits.table import Audit
 
 AT_ONCE = 500  # metrics in one request; stores take at most 1,000
 # Characters of an attribute or a prefix: a metric's name may have 250, and a file store makes file
@@ -40,28 +33,31 @@ LONGEST_VALUE = 500  # characters of a parameter or a tag, which every version o
 PREFIX = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}$)\w[\w.\- ]*(/\w[\w.\- ]*)*")
 
 
-def log_to_mlflow(
-    audit: Audit | ScoreAudit, *, prefix: str = "fairprobe", findings: bool = True
-) -> str:
+def log_to_mlflow(run: TableRun, findings: Findings | None, *, prefix: str = "fairprobe") -> str:
     """Write the audit to the active MLflow run, or to a new one if none is active; return the
-    run's id.
+    MLflow run's id.
 
-    All names begin with `prefix`, also the folder of the files, so that a run can hold several
-    audits. `findings` says whether the table of findings, which can be large, goes along.
+    All names begin with `prefix`, also the folder of the files, so that an MLflow run can hold
+    several audits. Without `findings`, which can be large, their table is left out.
     """
     if not PREFIX.fullmatch(prefix):
         raise SettingError(
             f"`prefix` begins the names in MLflow: at most {LONGEST_NAME} letters, digits, '_',"
             f" '-', '.', ' ', in parts that '/' divides; got {prefix!r}."
         )
-    mlflow, document = _mlflow(), audit.document
+    mlflow = _mlflow()
     with scratch() as folder:
-        _write(audit, document, folder, findings=findings)
+        tree = report(run)
+        write_text(folder / "audit.json", encode(run).decode())
+        write_text(folder / "report.html", html.page(tree))
+        write_text(folder / "model-card.md", markdown(tree))
+        if findings is not None:
+            findings.save(folder / "findings.parquet")
         with _reporting(prefix):
             if active := mlflow.active_run():
-                return _log(mlflow, active.info.run_id, document, prefix, folder)
-            with mlflow.start_run() as run:
-                return _log(mlflow, run.info.run_id, document, prefix, folder)
+                return _log(mlflow, active.info.run_id, run, prefix, folder)
+            with mlflow.start_run() as started:
+                return _log(mlflow, started.info.run_id, run, prefix, folder)
 
 
 def _mlflow() -> Any:
@@ -95,118 +91,93 @@ def _reporting(prefix: str) -> Iterator[None]:
         ) from error
 
 
-def _write(
-    audit: Audit | ScoreAudit,
-    document: TableDocument | ScoresDocument,
-    folder: Path,
-    *,
-    findings: bool,
-) -> None:
-    write_text(folder / "audit.json", encode(document).decode())
-    tree = report(document)
-    write_text(folder / "report.html", html.page(tree))
-    write_text(folder / "model-card.md", markdown(tree))
-    if findings:
-        audit.findings.save(folder / "findings.parquet")
-
-
-def _log(
-    mlflow: Any, run: str, document: TableDocument | ScoresDocument, prefix: str, folder: Path
-) -> str:
+def _log(mlflow: Any, run_id: str, run: TableRun, prefix: str, folder: Path) -> str:
     from mlflow.entities import Metric, Param, RunTag
 
     client, now = mlflow.MlflowClient(), int(time.time() * 1000)
     client.log_batch(
-        run,
-        params=[Param(f"{prefix}/{name}", value) for name, value in _texts(_params(document))],
-        tags=[RunTag(f"{prefix}/{name}", value) for name, value in _texts(_tags(document))],
+        run_id,
+        params=[Param(f"{prefix}/{name}", value) for name, value in _texts(_params(run))],
+        tags=[RunTag(f"{prefix}/{name}", value) for name, value in _texts(_tags(run))],
         synchronous=True,
     )
     metrics = [
-        Metric(f"{prefix}/{name}", float(value), now, 0)
-        for name, value in _metrics(document).items()
+        Metric(f"{prefix}/{name}", float(value), now, 0) for name, value in _metrics(run).items()
     ]
     for start in range(0, len(metrics), AT_ONCE):
-        client.log_batch(run, metrics=metrics[start : start + AT_ONCE], synchronous=True)
-    client.log_artifacts(run, str(folder), prefix)
-    return run
+        client.log_batch(run_id, metrics=metrics[start : start + AT_ONCE], synchronous=True)
+    client.log_artifacts(run_id, str(folder), prefix)
+    return run_id
 
 
 # -- what is logged --------------------------------------------------------------------------------
 
 
-def _params(document: TableDocument | ScoresDocument) -> dict[str, Any]:
-    """What the numbers depend on."""
-    found, repair = document.generation, document.repair
-    if isinstance(document, ScoresDocument):
-        rule = f"tolerance {tolerance(document.tolerance)}"
-    else:
-        decision = document.model.decision
-        rule = "" if decision is None else rule_in_short(decision)
+def _params(run: TableRun) -> dict[str, Any]:
+    """Return what the numbers depend on."""
+    search, repair, decision = run.generation, run.any_repair, run.model.decision
+    rule = "" if decision is None else rule_in_short(decision)
+    if run.amounts is not None:
+        rule = f"tolerance {tolerance(run.amounts.tolerance)}"
     return {
-        "dataset": document.dataset,
-        "sensitive": ", ".join(document.sensitive),
-        "counterparts": document.counterparts.kind,
-        "model": document.model.network,
+        "dataset": run.dataset,
+        "sensitive": ", ".join(run.sensitive),
+        "counterparts": run.counterparts.kind,
+        "model": run.model.network,
         "decision": rule,
-        "method": found.method,
-        "variant": found.variant,
-        "seed": document.seed,
-        "seeds": found.seeds,
-        "samples": document.dm_rs.samples,
+        "method": search.method,
+        "variant": search.variant,
+        "seed": run.seed,
+        "seeds": search.seeds,
+        "samples": run.dm_rs.samples,
         "repair": "" if repair is None else repair.name,
-        **{f"version_{program}": version for program, version in document.versions.items()},
+        **{f"version_{program}": version for program, version in run.versions.items()},
     }
 
 
-def _tags(document: TableDocument | ScoresDocument) -> dict[str, Any]:
-    if isinstance(document, ScoresDocument):
-        repaired = document.repair
-        outcome = "" if repaired is None else repaired.outcome
-        is_accepted = repaired is not None and repaired.accepted
-    else:
-        repair = document.repair
-        outcome = "" if repair is None else repair.verdict.outcome
-        is_accepted = repair is not None and repair.accepted
+def _tags(run: TableRun) -> dict[str, Any]:
+    repair = run.any_repair
+    outcome = "" if repair is None else "accepted" if repair.accepted else repair.outcome
     return {
-        "verdict": verdict(document),
-        "status": status(document),
-        "created": document.created,
-        "repair": "accepted" if is_accepted else outcome,
+        "verdict": verdict(run),
+        "status": status(run),
+        "created": run.created,
+        "repair": outcome,
     }
 
 
 def _texts(values: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The values that are not empty, as short texts."""
+    """Shorten the values that are not empty."""
     for name, value in values.items():
         if text := shortened(str(value), LONGEST_VALUE):
             yield name, text
 
 
-def _metrics(document: TableDocument | ScoresDocument) -> dict[str, float]:
-    """The numbers that are defined. Those of groups are named after what divides the people, and
-    ΔEO also after the true answer.
+def _metrics(run: TableRun) -> dict[str, float]:
+    """Return the numbers that are defined. Those of groups are named after what divides the people,
+    and ΔEO also after the true answer.
     """
-    found = document.generation
+    search = run.generation
     numbers: dict[str, float | None] = {
-        "tried": found.tried,
-        "gsr": found.gsr,
-        "spread": found.spread,
-        "cells": found.cells,
+        "tried": search.tried,
+        "gsr": search.gsr,
+        "spread": search.spread,
+        "cells": search.cells,
     }
     for measured, measure in MEASURES.all().items():
-        for each in added_readings(measure, document):
-            if not each.group:
+        for reading in added_readings(measure, run):
+            if not reading.group:
                 name = _fresh(measured, numbers)
-                numbers |= {name: each.estimate, f"{name}_low": each.low, f"{name}_high": each.high}
-    if isinstance(document, ScoresDocument):
-        numbers |= {
-            _fresh(f"mean_difference_sd/{_allowed(table.attribute)}", numbers): (
-                table.mean_difference_sd.estimate
-            )
-            for table in document.groups
-        }
-    elif (group := document.fairness.group) is not None:
+                numbers |= {
+                    name: reading.estimate,
+                    f"{name}_low": reading.low,
+                    f"{name}_high": reading.high,
+                }
+    if run.amounts is not None:
+        for groups in run.amounts.groups:
+            name = _fresh(f"mean_difference_sd/{_allowed(groups.attribute)}", numbers)
+            numbers[name] = groups.mean_difference_sd.estimate
+    elif run.fairness is not None and (group := run.fairness.group) is not None:
         numbers["selected"] = group.selected.estimate
         numbers |= _of_groups(group.tables)
     return {name: value for name, value in numbers.items() if value is not None}
@@ -226,13 +197,13 @@ def _of_groups(tables: list[SelectionTable]) -> dict[str, float | None]:
 
 
 def _allowed(text: str) -> str:
-    """A part of a name with the characters that MLflow allows everywhere."""
+    """Replace the characters that MLflow does not allow everywhere."""
     return re.sub(r"[^\w.\- ]", "_", text)[:LONGEST_NAME].strip(" .") or "_"
 
 
 def _fresh(name: str, taken: dict[str, Any]) -> str:
-    """The name, with a number if it is taken: two attributes can look alike without what MLflow
-    does not allow.
+    """Add a number to a name that is taken: two attributes can look alike without the characters
+    that MLflow does not allow.
     """
     fresh, number = name, 2
     while fresh in taken:

@@ -11,12 +11,6 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Rows
-from fairprobe.audits.models import as_model, check_classes, name_of
-from fairprobe.audits.stages import streams
-from fairprobe.audits.table_document import (
-    decision_document,
-    pair_document,
-)
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import ModelSummary, TableMeasurements
 from fairprobe.judgement import judge, without_ties
@@ -25,8 +19,11 @@ from fairprobe.metrics.rates import SAMPLES, dm_rs
 from fairprobe.models import Decision, Model, one_thread
 from fairprobe.runs.stages import check_seed
 from fairprobe.schema.twins import CounterpartKind
+from fairprobe.table.audit import streams
 from fairprobe.table.generation import Pair
 from fairprobe.table.people import people
+from fairprobe.table.searched import describe_pair
+from fairprobe.table.subject import as_model, check_classes, describe_decision, name_of
 
 EXAMPLES = 3
 
@@ -58,7 +55,7 @@ def possible_people(data: Dataset, model: Model, *, samples: int, seed: int) -> 
         model,
         seed=seed,
         dm_rs=common,
-        pairs=[pair_document(data, pair) for pair in pairs],
+        pairs=[describe_pair(data, pair) for pair in pairs],
     )
 
 
@@ -84,7 +81,7 @@ def _measurements(data: Dataset, model: Model, *, seed: int, **parts: Any) -> Ta
         model=ModelSummary(
             network=name_of(model),
             blind_to=list(model.about.blind_to) if model.about else [],
-            decision=decision_document(data, model),
+            decision=describe_decision(data, model),
         ),
         **parts,
     )
