@@ -160,7 +160,7 @@ def test_a_run_of_scores_is_saved_read_shown_and_checked(audit: Audit, tmp_path:
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Local Law 144" in page
     assert "four-fifths" not in page  # no legal limit is suggested
-    assert "<table" in audit._repr_html_()
+    assert "Mean change of the answer" in audit._repr_html_()
 
 
 def test_a_plot_of_scores_has_the_numbers_of_the_document(audit: Audit) -> None:
