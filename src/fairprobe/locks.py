@@ -1,11 +1,11 @@
-"""Files and folders that belong to a process for as long as it lives.
+"""Files and folders that belong to a process as long as it lives.
 
 What is being written has a hidden name and a lock. The system releases the lock when the process
-ends, however it ends, so the next process can tell what is in use from what a dead one left behind.
+ends, however it ends, so the next process can distinguish what is in use from what a dead one left.
 Process ids could not tell: containers use them again.
 
-Only what belongs to the same user is looked at, and symbolic links are not followed. Where the file
-system has no locks, nothing can be told apart, so nothing is removed.
+Only files of the same user count, and symbolic links are not followed. Where the file system has no
+locks, nothing is removed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from time import monotonic, sleep
 if sys.platform != "win32":
     import fcntl
 
-PART = ".fairprobe-part"  # ends the name of a file in the making
+PART = ".fairprobe-part"  # ends the name of a file that is being written
 WORK = ".fairprobe-work"  # ends the name of a workspace
 SCRATCH = "fairprobe-scratch-"  # begins the name of a temporary folder
 LOCK = "fairprobe.lock"  # in a workspace or temporary folder
 FINGERPRINT = "fingerprint"  # in a checkpoint: of what its results depend on
 CHECKPOINT = "checkpoint"  # in a workspace: what a later process can continue from
-RUN, OLD = "run", "old"  # in a workspace: the folder in the making; the one it replaces
+RUN, OLD = "run", "old"  # in a workspace: the folder that is being written; the one it replaces
 PATIENCE = 1.0  # seconds in which a process that only looks for leftovers releases a lock
 
 
 def lock_file(path: Path, *, make: bool = True, patience: float = 0.0) -> int:
-    """Lock a file and return its descriptor. Raises BlockingIOError if another process holds it,
+    """Lock a file and return its descriptor. Raise BlockingIOError if another process holds it,
     FileNotFoundError if it is gone, another OSError if it is not ours or cannot be locked.
     """
     flags = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | (os.O_CREAT if make else 0)
@@ -104,7 +104,7 @@ class OwnFolder:
 
     @classmethod
     def take_over(cls, path: Path) -> OwnFolder | None:
-        """A dead process's folder; None if its owner lives or it is none of ours."""
+        """Take over the folder of a dead process; None if its owner lives or it is none of ours."""
         try:
             if not _is_ours(path.lstat(), stat.S_ISDIR):
                 return None
@@ -114,7 +114,7 @@ class OwnFolder:
 
     @classmethod
     def make(cls, prefix: str, suffix: str, place: Path) -> OwnFolder:
-        """A new folder with a name of its own."""
+        """Make a new folder with a name of its own."""
         while True:
             path = Path(tempfile.mkdtemp(prefix=prefix, suffix=suffix, dir=place))
             try:
@@ -155,43 +155,22 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
-@dataclass(frozen=True)
-class Leftover:
-    """A file or folder of a process that has ended. `is_resumable`: it holds a checkpoint."""
-
-    path: Path
-    size: int
-    is_resumable: bool
-
-    def remove(self) -> bool:
-        """Remove it, if nobody has taken it over meanwhile; whether it is gone."""
-        if self.path.name.endswith(PART):
-            with suppress(OSError):
-                lock = lock_file(self.path, make=False)
-                self.path.unlink()
-                unlock(lock)
-        elif (own := OwnFolder.take_over(self.path)) is not None:
-            own.remove()
-        return not os.path.lexists(self.path)
-
-
-def leftovers(folder: Path, *, below: bool = True) -> list[Leftover]:
-    """What dead processes left in a folder, and in the folders `below` it. Nothing that is in use,
-    and no run that lies only there.
+def remove_dead(folder: Path, *, below: bool = False) -> None:
+    """Remove what dead processes left in a folder, or also `below` it, except what a later process
+    can continue from, and the only copy of a run.
     """
-    found = []
-    for path in _candidates(folder, below=below):
+    for path in list(_candidates(folder, below=below)):
         if path.name.endswith(PART):
             with suppress(OSError):
-                size = path.lstat().st_size
-                unlock(lock_file(path, make=False))
-                found.append(Leftover(path, size, is_resumable=False))
+                lock = lock_file(path, make=False)
+                path.unlink()
+                unlock(lock)
         elif (own := OwnFolder.take_over(path)) is not None:
-            name = path.name.removesuffix(WORK)[1:]
-            if not (path / OLD).exists() or path.with_name(name).exists():
-                found.append(Leftover(path, _size(path), (path / CHECKPOINT).exists()))
-            own.release()
-    return found
+            target = path.with_name(path.name.removesuffix(WORK)[1:])
+            if (path / CHECKPOINT).exists() or ((path / OLD).exists() and not target.exists()):
+                own.release()
+            else:
+                own.remove()
 
 
 def _candidates(folder: Path, *, below: bool) -> Iterator[Path]:
@@ -208,19 +187,3 @@ def _candidates(folder: Path, *, below: bool) -> Iterator[Path]:
                     yield from _candidates(Path(entry.path), below=True)
             elif entry.name.endswith(PART):
                 yield Path(entry.path)
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += Path(path, name).lstat().st_size
-    return total
-
-
-def remove_dead(folder: Path) -> None:
-    """Remove what dead processes left in a folder, except checkpoints."""
-    for left in leftovers(folder, below=False):
-        if not left.is_resumable:
-            left.remove()

@@ -1,13 +1,15 @@
-"""Writing without leaving half a file or folder behind: everything goes to a hidden neighbour first
-and takes its name in one move. What a kill leaves of it is removed at the next start (`locks.py`).
+"""Writing without leaving half a file or folder behind: everything goes to a hidden neighbor first
+and takes its name in one move.
 
-    replacing      a file in the making
-    workspace      a hidden folder beside a run in the making
+    replacing      a temporary file that takes its place whole
+    workspace      a hidden folder next to a run that is being written
     StagedFolder   a folder that is filled in its workspace and takes its place whole
     scratch        a temporary folder
     in_use         keeps other processes out of a folder that is filled in its place
     tidy           removes what dead processes left
     rescue         writes what cannot go to its place where there is room
+
+What a kill leaves of it is removed at the next start (`locks.py`).
 """
 
 from __future__ import annotations
@@ -36,7 +38,6 @@ from fairprobe.locks import (
     SCRATCH,
     WORK,
     OwnFolder,
-    leftovers,
     lock_file,
     remove_dead,
     try_lock,
@@ -54,7 +55,7 @@ LONGEST = 239  # bytes of a name, so that the name of its workspace has at most 
 
 
 def check_regular(path: Path) -> None:
-    """Refuses a pipe or a device, which may never end and cannot be read twice."""
+    """Reject a pipe or a device, which may never end and cannot be read twice."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise StorageError(
             f"{path} is not a regular file but a pipe or a device. Save what it gives in a file,"
@@ -63,7 +64,7 @@ def check_regular(path: Path) -> None:
 
 
 def check_unpacked(path: Path, size: int) -> None:
-    """Refuses a file that unpacks to far more than its own size: such a file is made to fill the
+    """Reject a file that unpacks to far more than its own size: such a file is made to fill the
     memory.
     """
     if size > max(UNPACKED, TIMES * path.stat().st_size):
@@ -75,8 +76,8 @@ def check_unpacked(path: Path, size: int) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`; what is written there becomes `path` when the block ends
-    well, and vanishes when it does not. After a kill, the next write to `path` uses it again.
+    """Yield a temporary path next to `path`; what is written there becomes `path` when the block
+    succeeds, and vanishes when it does not. After a kill, the next write to `path` uses it again.
     """
     try:
         temporary, lock = _part(path)
@@ -108,8 +109,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def _part(path: Path) -> tuple[Path, int]:
-    """An empty file beside `path` with the descriptor that locks it: always the same one, or
-    another while somebody writes to that.
+    """Open an empty file next to `path` with the descriptor that locks it: always the same one, or
+    another while that is being written.
     """
     usual = path.with_name(f".{path.name}{PART}")
     try:
@@ -124,7 +125,7 @@ def _part(path: Path) -> tuple[Path, int]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """The whole text, or nothing."""
+    """Write the whole text, or nothing."""
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -141,7 +142,7 @@ def make_folder(folder: Path) -> Path:
 
 
 def reason(error: OSError, place: Path) -> str:
-    """The beginning of a message about an error in writing, without its last stop."""
+    """Begin a message about an error in writing, without its last stop."""
     return (
         str(error)
         if isinstance(error, FairprobeError)
@@ -165,11 +166,12 @@ def _sync(path: Path) -> None:
 
 @contextmanager
 def workspace(target: Path, *, resume: bool = False) -> Iterator[Path]:
-    """A hidden folder beside `target`, for as long as this process lives.
+    """Make a hidden folder next to `target`, for as long as this process lives.
 
-    While another process works on the same target, it is refused. What a dead process left there is
-    removed, but with `resume` its `CHECKPOINT` is kept. The folder is removed when the block ends
-    well. When it does not, a checkpoint with finished work stays, unless the data are wrong.
+    Raises StorageError while another process works on the same target. What a dead process left
+    there is removed, but with `resume` its `CHECKPOINT` is kept. The folder is removed when the
+    block succeeds. When it does not, a checkpoint with finished work stays, unless the data are
+    wrong.
     """
     place = _real(target)
     own = _claim_workspace(place)
@@ -208,7 +210,7 @@ def _workspace_of(place: Path) -> Path:
 
 
 def is_unfinished(target: Path) -> bool:
-    """Whether a process that worked on `target` left something to continue from."""
+    """Return True if a process that worked on `target` left something to continue from."""
     path = _workspace_of(_real(target))
     own = OwnFolder.take_over(path) if has_work(path) else None  # None: its process is alive
     if own is not None:
@@ -217,7 +219,7 @@ def is_unfinished(target: Path) -> bool:
 
 
 def has_work(workspace: Path) -> bool:
-    """Whether a checkpoint holds anything beside fingerprints of what it is for."""
+    """Return True if a checkpoint contains anything but fingerprints of what it is for."""
     files = (path for path in (workspace / CHECKPOINT).rglob("*") if path.is_file())
     return any(path.name != FINGERPRINT for path in files)
 
@@ -234,7 +236,7 @@ def _leave(own: OwnFolder, place: Path, *, keep: bool) -> None:
 
 
 def _real(path: Path) -> Path:
-    """The path without symbolic links; a loop of them stays, for the system to refuse."""
+    """Resolve symbolic links; a loop of them stays, for the system to reject."""
     return Path(os.path.realpath(path))
 
 
@@ -255,8 +257,8 @@ def restore(target: Path) -> None:
 
 
 class StagedFolder:
-    """A folder in the making: filled at `staging`, in the workspace `work`, and moved to its place
-    whole. At every moment there is the older folder, complete, or the new one.
+    """A folder that is being written: filled at `staging`, in the workspace `work`, and moved to
+    its place whole. At every moment there is the older folder, complete, or the new one.
 
     Opening it finds out at once whether the place can be written. What lies there already is
     replaced only with `overwrite`, and only where `is_ours` says that it may be; `ours` is what
@@ -291,7 +293,7 @@ class StagedFolder:
             ) from error
 
     def take_place(self) -> None:
-        """Gives the folder its name. If that fails, what was there before is put back, and what was
+        """Give the folder its name. If that fails, what was there before is put back, and what was
         filled in stays at `staging`.
         """
         self.staging.chmod(0o755)
@@ -315,15 +317,13 @@ class StagedFolder:
         _sync(self._place.parent)
 
     def remove(self, error: BaseException | None = None) -> None:
-        """Removes the workspace with what was filled in, unless that has taken its place. After an
+        """Remove the workspace with what was filled in, unless that has taken its place. After an
         `error` a checkpoint stays.
         """
         self._workspace.__exit__(None if error is None else type(error), error, None)
 
     def why(self, error: OSError) -> str:
-        """The beginning of a message about an error in writing: it names the folder, not the hidden
-        one.
-        """
+        """Begin a message about an error in writing with the folder, not the hidden one."""
         return reason(error, self.folder).replace(str(self.staging), str(self.folder))
 
     def _check_place(self, ours: str, is_ours: Callable[[Path], bool]) -> None:
@@ -344,7 +344,7 @@ class StagedFolder:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two folders in one move. False: this system or file system cannot."""
+    """Exchange two folders in one move; return False where the system cannot."""
     here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
     if not sys.platform.startswith("linux"):
         return False
@@ -382,7 +382,7 @@ class Scratch:
 
 
 def scratch(place: Path | None = None) -> Scratch:
-    """A new folder in `place`, or among the system's temporary files. What dead processes left
+    """Make a new folder in `place`, or among the system's temporary files. What dead processes left
     there is removed first.
     """
     try:
@@ -432,8 +432,7 @@ def in_use(folder: Path) -> Iterator[None]:
             " writable."
         ) from error
     try:
-        for left in leftovers(folder):
-            left.remove()
+        remove_dead(folder, below=True)
         tidy()
         yield
     finally:

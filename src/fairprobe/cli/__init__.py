@@ -26,7 +26,6 @@ from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
     card,
     certify,
     check,
-    clean,
     data,
     evidence,
     insidebias,

@@ -48,6 +48,7 @@ GONE = {
     " --timeout, --per-second (rate) and --at-once are --set NAME=VALUE",
     "experiments": "python -m papers (in a clone of the repository)",
     "experiment": "python -m papers NAME (in a clone of the repository)",
+    "clean": "nothing: every audit removes what killed ones left next to its run",
     "survey": "python -m papers survey (in a clone of the repository)",
     "mix-surveys": "python -m papers mix-surveys (in a clone of the repository)",
 }
