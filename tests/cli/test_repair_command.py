@@ -21,12 +21,12 @@ import pytest
 
 from fairprobe import datasets, networks
 from fairprobe.audits import repaired as repair_module
-from fairprobe.audits import stages
 from fairprobe.errors import StorageError
 from fairprobe.locks import WORK
 from fairprobe.models import one_thread
 from fairprobe.repairs import REPAIRS, prove
 from fairprobe.search import Budget, loop, search
+from fairprobe.table import audit as table_audit
 from tests.cli.test_cli import AUDIT, FILES, PATIENCE, Answer, ask, environment, files_in
 from tests.helpers import read_document
 
@@ -593,7 +593,7 @@ def test_an_interrupt_in_the_last_search_keeps_the_repair_and_its_proof(
         monkeypatch.setattr(loop, "judge", stop)
         return search(*args, **options)
 
-    monkeypatch.setattr(stages, "search", interrupted)
+    monkeypatch.setattr(table_audit, "search", interrupted)
     answer = ask("repair", trained, "--with", "blind", *QUICK, *LENIENT, "--out", "run")
     assert answer.code == 130, answer
     assert "the repair and its proof are complete in run" in answer.said

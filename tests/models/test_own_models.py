@@ -37,7 +37,6 @@ from typer.testing import CliRunner
 import fairprobe as fp
 from fairprobe import datasets
 from fairprobe.arrays import Ints, Rows
-from fairprobe.audits import confirm
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
@@ -45,6 +44,7 @@ from fairprobe.findings import Findings
 from fairprobe.measures import required
 from fairprobe.models import Model, TorchModel
 from fairprobe.search import Budget
+from fairprobe.table import searched
 from fairprobe.table.report import notes
 from tests.helpers import read_document, reopened
 from tests.model_files import WRITERS
@@ -610,7 +610,7 @@ def test_an_interrupt_while_findings_are_confirmed_keeps_what_was_confirmed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Any] = []
-    judged, batches = confirm._is_confirmed, Findings.batches
+    judged, batches = searched._is_confirmed, Findings.batches
 
     def stop(*given: Any) -> Any:
         asked.append(given)
@@ -618,7 +618,7 @@ def test_an_interrupt_while_findings_are_confirmed_keeps_what_was_confirmed(
             raise KeyboardInterrupt
         return judged(*given)
 
-    monkeypatch.setattr(confirm, "_is_confirmed", stop)
+    monkeypatch.setattr(searched, "_is_confirmed", stop)
     monkeypatch.setattr(Findings, "batches", lambda self, size=10: batches(self, 10))
     words = f"audit {TABLE} --model {KINDS['pipeline'].words()} {TINY} --out run"
     answer = run(words, code=130)
