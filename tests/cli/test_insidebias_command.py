@@ -298,7 +298,7 @@ def test_an_untrained_network_that_answers_alike_is_warned_about(faces: Path, co
     body = json.loads(ask(*words, "--json").out)
     assert body["result"]["answers"]["is_constant"] == ("the same answer" in answer.out)
     for text, message in (
-        ("name,label\nred/0.png,1", "has the columns name, label; expected 'file' and 'label'"),
+        ("name,label\nred/0.png,1", "has no column 'file'; expected file, label, got name, label"),
         ("file,label\nred/0.png,cat", "gives red/0.png the label 'cat'; expected the number"),
         ("file,label\nred/77.png,1", "names none of the images"),
     ):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairprobe.datasets import npz, open_table
+from fairprobe.datasets import image_sets, open_table
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.errors import FairprobeError
 from fairprobe.schema.domain_file import read_domain
@@ -69,7 +69,7 @@ def test_an_npz_with_a_damaged_array_is_refused(tmp_path: Path, what: str) -> No
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("images.npy", HEADERS[what])
     with pytest.raises(FairprobeError):
-        npz.read(path, np.random.default_rng(0))
+        open_images(path)
 
 
 def test_an_npz_with_any_byte_damaged_is_read_or_refused(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_an_npz_with_any_byte_damaged_is_read_or_refused(tmp_path: Path) -> None
         broken[place] ^= int(rng.integers(1, 256))
         path.write_bytes(broken)
         try:
-            npz.read(path, np.random.default_rng(0))
+            open_images(path)
         except FairprobeError as error:
             assert str(error)  # noqa: PT017
 
@@ -95,10 +95,10 @@ def test_an_npz_that_unpacks_to_more_than_memory_is_refused(tmp_path: Path) -> N
     content[place + 24 : place + 28] = (2**32 - 2).to_bytes(4, "little")
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(npz, "MOST_BYTES", 2**30)
+        patch.setattr(image_sets, "MOST_BYTES", 2**30)
         patch.setattr("fairprobe.storage.UNPACKED", 2**40)
         with pytest.raises(FairprobeError, match="unpacks to"):
-            npz.read(path, np.random.default_rng(0))
+            open_images(path)
 
 
 def test_an_npz_that_unpacks_to_far_more_than_its_size_is_refused(
@@ -106,10 +106,10 @@ def test_an_npz_that_unpacks_to_far_more_than_its_size_is_refused(
 ) -> None:
     path = tmp_path / "bomb.npz"
     np.savez_compressed(path, images=np.zeros((9_000, 8, 8, 3), np.uint8))
-    assert len(npz.read(path, np.random.default_rng(0)).images) == 9_000
+    assert len(open_images(path).images) == 9_000
     monkeypatch.setattr("fairprobe.storage.UNPACKED", 2**20)
     with pytest.raises(FairprobeError, match="would unpack to"):
-        npz.read(path, np.random.default_rng(0))
+        open_images(path)
 
 
 def test_a_table_in_gzip_that_unpacks_to_far_more_than_its_size_is_refused(

@@ -402,7 +402,7 @@ def test_a_row_of_another_length_than_its_heading_is_refused(tmp_path: Path) -> 
     (tmp_path / "lfw" / "lfw_attributes.txt").write_text(
         "#\n#\tperson\timagenum\nA B\t1\t0.5\t0.1\n"
     )
-    with pytest.raises(DataError, match=r"lfw_attributes\.txt cannot be read as a table"):
+    with pytest.raises(DataError, match=r"Cannot read .*lfw_attributes\.txt"):
         open_images(tmp_path / "lfw")
 
 

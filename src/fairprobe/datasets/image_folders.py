@@ -4,14 +4,14 @@ in messages.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from fairprobe.arrays import Ints
+from fairprobe.datasets.image_layouts import table
 from fairprobe.datasets.pictures import (
     Bytes,
     Channels,
@@ -39,7 +39,7 @@ class ImageGroups:
 
 
 def read_groups(folder: Path | str, *, channels: Channels = 3, as_one: bool = False) -> ImageGroups:
-    """All images in the folders of `folder` that have the most common size. Nothing is resized,
+    """Read all images of the most common size in the folders of `folder`. Nothing is resized,
     because that would change what is measured. `as_one`: all images below it are one group.
     """
     root = Path(folder)
@@ -82,7 +82,11 @@ def by_criteria(path: Path | str, read: ImageGroups) -> dict[str, ImageGroups]:
     The file is a CSV with the column `file`, the image's path below the folder, and a column for
     each criterion that holds the image's group; an empty cell leaves it out.
     """
-    rows, columns = _criteria(path)
+    frame = table(Path(path), ["file"])
+    columns = [str(name) for name in frame.columns if name != "file"]
+    if not columns:
+        raise DataError(f"{path} has the column 'file' only; expected one for each criterion.")
+    rows = {row["file"]: row for row in frame.to_dict("records")}
     places = {name: at for at, name in enumerate(read.files.get("", []))}
     if not places.keys() & rows.keys():
         raise DataError(
@@ -93,7 +97,7 @@ def by_criteria(path: Path | str, read: ImageGroups) -> dict[str, ImageGroups]:
     for column in columns:
         members: dict[str, list[int]] = {}
         for name, at in places.items():
-            group = rows.get(name, {}).get(column, "")
+            group = rows.get(name, {}).get(column, "").strip()
             if group:
                 members.setdefault(group, []).append(at)
         few = sorted(group for group, own in members.items() if len(own) < FEWEST)
@@ -107,34 +111,6 @@ def by_criteria(path: Path | str, read: ImageGroups) -> dict[str, ImageGroups]:
     return found
 
 
-def _criteria(path: Path | str) -> tuple[dict[str, dict[str, str]], list[str]]:
-    """Return the cells of each file, and the names of the criteria."""
-    columns, rows = _table(path, "a column for each criterion")
-    names = [name for name in columns if name != "file"]
-    if "file" not in columns or not names:
-        raise DataError(
-            f"{path} has the columns {', '.join(columns)}; expected 'file' and one for each"
-            " criterion."
-        )
-    return {row["file"]: {name: row[name] for name in names} for row in rows}, names
-
-
-def _table(path: Path | str, others: str) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the columns and the cells of a CSV that has the column `file` and others."""
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file, restval="")
-            columns = list(reader.fieldnames or ())
-            rows = [{name: row[name].strip() for name in columns} for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        why = error.strerror if isinstance(error, OSError) else error
-        raise StorageError(
-            f"Cannot read {path}: {why}. Expected a CSV in UTF-8 with the column 'file', an image's"
-            f" path below the folder, and {others}."
-        ) from error
-    return columns, rows
-
-
 def read_labels(path: Path | str, files: dict[str, list[str]]) -> tuple[dict[str, Ints], str]:
     """Return the class of each image of each group, −1 where the file names none, and a message
     about images without one.
@@ -142,11 +118,7 @@ def read_labels(path: Path | str, files: dict[str, list[str]]) -> tuple[dict[str
     The file is a CSV with the columns `file`, the image's path below the folder of the groups, and
     `label`, the number of its class from 0.
     """
-    columns, rows = _table(path, "'label', the number of its class")
-    if not {"file", "label"} <= set(columns):
-        raise DataError(
-            f"{path} has the columns {', '.join(columns)}; expected 'file' and 'label'."
-        )
+    rows = table(Path(path), ["file", "label"]).to_dict("records")
     known = {row["file"]: _label(path, row) for row in rows}
     labels = {
         name: np.array([known.get(one, -1) for one in paths]) for name, paths in files.items()
@@ -162,8 +134,8 @@ def read_labels(path: Path | str, files: dict[str, list[str]]) -> tuple[dict[str
     return labels, f"{missing} images have no label in {path}." if missing else ""
 
 
-def _label(path: Path | str, row: dict[str, str]) -> int:
-    text = row["label"]
+def _label(path: Path | str, row: Mapping[Hashable, str]) -> int:
+    text = row["label"].strip()
     if not text.isdecimal() or int(text) > MOST_CLASSES:
         raise DataError(
             f"{path} gives {row['file']} the label '{text}'; expected the number of its class, from"
@@ -173,7 +145,7 @@ def _label(path: Path | str, row: dict[str, str]) -> int:
 
 
 def _files(folder: Path) -> Iterable[Path]:
-    """All files below a folder: a picture may have any ending here."""
+    """Yield all files below a folder: a picture may have any ending here."""
     return (
         path
         for path in sorted(folder.rglob("*"))

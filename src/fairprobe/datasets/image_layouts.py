@@ -183,9 +183,11 @@ def table(path: Path, columns: Sequence[str], **options: object) -> pd.DataFrame
             warnings.simplefilter("error", pd.errors.ParserWarning)  # rows longer than the header
             frame = pd.read_csv(path, **usual, **options)  # type: ignore[call-overload]
     except (OSError, ValueError, pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error).strip()
+        wanted = f" with the column '{columns[0]}'" if columns else ""
         raise DataError(
-            f"{path} cannot be read as a table: {str(error).strip()}. Download the file again from"
-            " where the collection is published."
+            f"Cannot read {path}: {why}. Expected a CSV in UTF-8{wanted}; if it was published with"
+            " the pictures, download it again."
         ) from error
     lacking = [name for name in columns if name not in frame.columns]
     if lacking:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairprobe.models.formats import apart
-from fairprobe.models.formats.apart import run_apart
+from fairprobe.models.formats import boosters
+from fairprobe.models.formats.boosters import run_apart
 
 
 def test_a_program_gets_its_input_and_returns_what_it_writes_not_what_it_prints() -> None:
@@ -25,6 +25,6 @@ def test_a_program_gets_its_input_and_returns_what_it_writes_not_what_it_prints(
 def test_a_program_that_fails_crashes_or_exceeds_its_limits_is_an_error(
     program: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart, "SECONDS", 1)
+    monkeypatch.setattr(boosters, "SECONDS", 1)
     with pytest.raises(ValueError, match=said):
         run_apart(program)

@@ -1,13 +1,18 @@
 """Model files of XGBoost, LightGBM and CatBoost: sets of trees, so they are black boxes.
 
-A process of its own reads each file first (`apart`). What XGBoost and LightGBM write back there is
-checked here: from the root of each tree, every walk must end at a leaf. Only that is opened.
+A process of its own reads each file first (`run_apart`): the libraries follow lengths and offsets
+in a damaged file unchecked, and crash. What ends or fills that process does not harm this one. What
+XGBoost and LightGBM write back there is checked here: from the root of each tree, every walk must
+end at a leaf. Only that is opened.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -20,7 +25,6 @@ import pandas as pd
 
 from fairprobe.arrays import Floats
 from fairprobe.errors import DAMAGED, ModelError
-from fairprobe.models.formats.apart import run_apart
 from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.file_checks import check_exists, first_line
 from fairprobe.models.formats.trees import ensemble_of, is_walkable, within
@@ -54,6 +58,20 @@ LIGHTGBM_AMOUNTS = (
 CATBOOST_CLASSES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
 CATBOOST_MARKS = (b'"oblivious_trees"', b'"catboost_version_info"')  # of a JSON file
 TREES = "is a set of trees, not a neural network: it can be queried, but has no neurons."
+SECONDS = 120  # of a process that reads a file
+MEMORY = 4 * 2**30  # bytes of its address space
+# The result goes to `out`; whatever the library prints goes to the errors.
+START = f"""
+import os, sys
+out = os.fdopen(os.dup(1), "wb")
+os.dup2(2, 1)
+try:
+    import resource
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
+except (ImportError, ValueError, OSError):
+    pass
+"""
 MAX_COLUMNS = 100_000  # or classes
 MAX_CATEGORIES = 2**24  # XGBoost has no more
 # Reads a model from memory by the function of this name, and writes it as JSON.
@@ -466,3 +484,26 @@ def _check_objective(path: Path, objective: str, expected: tuple[str, ...]) -> N
             f" neither class probabilities nor amounts; expected {', '.join(expected)}. Give a"
             " function that turns its score into one of these (--model my_code.py:function)."
         )
+
+
+def run_apart(program: str, *words: str, content: bytes = b"") -> bytes:
+    """Run a Python program with `words` as arguments and `content` as input; return what it wrote
+    to `out`. Raise ValueError if it fails, crashes or exceeds its limits.
+    """
+    try:
+        process = subprocess.run(  # noqa: S603  (our own program)
+            [sys.executable, "-I", "-c", START + program, *words],
+            input=content,
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(f"reading it took more than {SECONDS} seconds") from error
+    if process.returncode < 0:
+        raise ValueError("it is damaged")
+    if process.returncode:
+        lines = process.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise ValueError(lines[-1] if lines else "it is damaged")
+    return process.stdout
