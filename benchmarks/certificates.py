@@ -24,14 +24,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from fairprobe.certificates.bounds import bounds
+from fairprobe.certificates.bounds import bounds, plane_of
 from fairprobe.certificates.branch import Limit, Search
 from fairprobe.certificates.certify import proved_share
 from fairprobe.certificates.chain import Chain
 from fairprobe.certificates.exact import enumerated, rate
 from fairprobe.certificates.fold import chain_of
 from fairprobe.certificates.people import proved_radius
-from fairprobe.certificates.planes import plane_of
 from fairprobe.certificates.proof import Proof, drawn, prove
 from fairprobe.datasets import Dataset, adult
 from fairprobe.judgement import judge

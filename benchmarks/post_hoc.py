@@ -101,10 +101,10 @@ def compare(name: str, kind: str, rows: int, folder: Path) -> list[str]:
     before = seconds(given.predict_proba, some)
     lines = []
     for repair_name, repair in REPAIRS.items():
-        proof = fp.repairs.prove(
+        proof, repaired = fp.repairs.prove(
             model, data, repair, samples=5_000, budget=Budget(seeds=50, local_iterations=50)
         )
-        plan = plan_of(repair, proof.model, data, order=model.joint.order if model.joint else None)
+        plan = plan_of(repair, repaired, data, order=model.joint.order if model.joint else None)
         skops.io.dump(fitted_classifier(given, plan), folder / "model.skops")
         after = seconds(load_skops(folder / "model.skops").predict_proba, some)
         was, now = proof.before, proof.after

@@ -24,6 +24,7 @@ from torch import nn
 
 import fairprobe as fp
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents.repair import Limits, Outcome
 from fairprobe.errors import DataError
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.networks import is_constant, lfcn, train
@@ -34,7 +35,7 @@ from fairprobe.repairs.comparisons import HELD_OUT
 from fairprobe.repairs.curve import tradeoff
 from fairprobe.repairs.panel import Panel, draw
 from fairprobe.repairs.series import Series, Trainer
-from fairprobe.repairs.verdict import LOOKS, Limits, Outcome
+from fairprobe.repairs.verdict import LOOKS
 
 PAGE = Path("docs/results/verdicts.md")
 RUNS = 20

@@ -16,8 +16,7 @@ from fairprobe.metrics import accuracy, individual_fairness
 from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.networks import Examples, is_constant
-from fairprobe.repairs.base import ATTEMPTS, initial_network, learn
-from fairprobe.repairs.points import random_points
+from fairprobe.repairs.base import ATTEMPTS, initial_network, learn, random_points
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.results import Count, Result, Seconds, Share
 from fairprobe.search.neuron_bias import neuron_bias

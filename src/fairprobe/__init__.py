@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         search,
     )
     from fairprobe.audits.images import audit_images
-    from fairprobe.audits.repaired import repair
     from fairprobe.certificates.certify import Certificate, certify
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from fairprobe.search import Budget, NeuronFair
     from fairprobe.search.neuron_bias import NeuronBias, neuron_bias
     from fairprobe.table.audit import Audit, audit, save
+    from fairprobe.table.repair import repair
 
     __version__: str
 
@@ -90,7 +90,7 @@ _HOMES = {
     "judge": "judgement",
     "load_model": "models",
     "neuron_bias": "search.neuron_bias",
-    "repair": "audits.repaired",
+    "repair": "table.repair",
     "save": "table.audit",
 }
 

@@ -24,7 +24,7 @@ from fairprobe.models import Decision, Model, TorchModel
 from fairprobe.present import render
 from fairprobe.pytest_plugin import Fairness
 from fairprobe.repairs import repair_named
-from fairprobe.repairs.points import random_points
+from fairprobe.repairs.base import random_points
 from fairprobe.runs.reopen import model_of, reopen
 from fairprobe.runs.store import read_table_run
 from fairprobe.schema.domain import Attribute, Domain

@@ -21,7 +21,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from torch import nn
 
 import fairprobe as fp
-from fairprobe.audits.post_hoc import written
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import FairprobeError, ModelError, SettingError
 from fairprobe.measures import required
@@ -33,7 +32,7 @@ from fairprobe.repairs import POST_HOC, Proof, any_repair_named, prove
 from fairprobe.repairs.onnx_graph import HANDED_OVER
 from fairprobe.repairs.plans import Plan
 from fairprobe.repairs.wrappers import fitted_classifier
-from fairprobe.repairs.written import WrittenModel
+from fairprobe.repairs.written import WrittenModel, write
 from fairprobe.schema.twins import Coupling
 from fairprobe.search import Budget
 from tests.cli.test_cli import ask as run
@@ -135,10 +134,9 @@ def delivered(
     """The proof of a repair, the model opened again from what was written, and that."""
     model = opened(name, folder, data)
     model = model.original or model
-    proof = prove(
-        model, data, any_repair_named(how), people="possible", method="random", **SMALLEST
-    )
-    again, file = written(proof, model, data)
+    repair = any_repair_named(how)
+    proof, repaired = prove(model, data, repair, people="possible", method="random", **SMALLEST)
+    again, file = write(repaired, repair, model, data, "model")
     assert file is not None
     return proof, again, file
 
@@ -189,13 +187,12 @@ def _check_graph(path: Path, given: Path, how: str, again: Model, data: Dataset)
 def test_repair_returns_the_audit_of_the_written_model(folder: Path, data: Dataset) -> None:
     done = fp.repair(data, opened("own.py:ask", folder, data), "sex", with_="average", **LITTLE)
     assert isinstance(done, fp.Audit)
-    assert done.proof is not None
+    assert done.repair is not None
     assert done.written is not None
     assert done.written.name == "repaired.py"
-    after = done.proof.after.people
-    assert (done.run.people.hits, done.run.people.samples) == (after.hits, after.samples)
-    assert after.hits == 0
-    assert required(done.run.fairness).quality.accuracy == done.proof.after.accuracy
+    assert done.run.people.hits == done.repair.after.people.hits
+    assert done.run.people.hits == 0
+    assert required(done.run.fairness).quality.accuracy == done.repair.after.accuracy
     assert done.document.model.origin is not None
     assert done.document.model.origin.source == "model/repaired.py:predict"
 
@@ -273,7 +270,7 @@ def test_the_command_repairs_a_forest_and_says_how_where_it_cannot(
     assert document["people"]["hits"] == 0
     assert document["repair"]["start"] == "post-hoc"
     page = (out / "report.html").read_text()
-    assert "The given model beside the repaired one" in page
+    assert "The given model and the repaired one" in page
     assert run("show", str(out)).code == 0
 
 
@@ -304,7 +301,7 @@ def test_a_model_that_is_not_given_the_attribute_has_nothing_to_repair(
 ) -> None:
     table = pd.read_csv(folder / "people.csv")
     blind = RandomForestClassifier(3, random_state=0).fit(table[["skill"]], table["hired"])
-    with pytest.raises(SettingError, match="The model is not given sex"):
+    with pytest.raises(SettingError, match="The model does not use sex"):
         fp.repair(data, fp.load_model(blind, data), "sex", with_="average", **LITTLE)
 
 

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 
 import fairprobe as fp
-from fairprobe.audits.repaired import repair_run
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.measures import required
 from fairprobe.models import Model
 from fairprobe.networks import Training, dense, train
 from fairprobe.repairs import Counterfactual
-from fairprobe.repairs.measured import Workshop
-from fairprobe.repairs.panel import Classes, Panel
+from fairprobe.repairs.panel import Classes, Panel, Workshop
 from fairprobe.table.audit import Audit
+from fairprobe.table.repair import repair_run
 from tests.repairs.test_repairs import biased_data
 
 TINY = fp.Budget(seeds=10, local_iterations=10)
@@ -39,12 +38,12 @@ def test_repair_returns_the_audit_of_the_repaired_network_with_the_proof() -> No
         samples=300,
         max_seeds=2,
     )
-    assert done.proof is not None
-    assert done.proof.repair.name == "blind"
-    assert done.model is done.proof.model is not model
+    assert done.repair is not None
+    assert done.repair.name == "blind"
+    assert done.model is not model
     assert done.run.seed == 4  # the network knows the seed that it was trained with
-    assert done.proof.after.dm_rs.hits == done.run.dm_rs.hits == 0
-    assert done.proof.accepted == (done.proof.outcome == "accepted")
+    assert done.repair.after.dm_rs.hits == done.run.dm_rs.hits == 0
+    assert done.repair.accepted == (done.repair.outcome == "accepted")
     assert done.to_dict()["repair"]["name"] == "blind"
 
 
@@ -63,8 +62,8 @@ def test_a_strength_that_is_given_is_not_chosen_and_a_repair_may_be_an_object() 
         samples=300,
         max_seeds=2,
     )
-    assert done.proof is not None
-    assert done.proof.repair.dial_at == 3
+    assert done.repair is not None
+    assert done.repair.dial.value == 3
 
 
 def own_table(folder: Path) -> fp.Dataset:
@@ -121,11 +120,11 @@ def test_a_repaired_run_is_searched_and_measured_as_the_run_was(
     assert (now.over, now.tau) == (was.over, was.tau)
     assert now.over == "single"
     assert [each.tau for each in now.by_tau] == [each.tau for each in was.by_tau]
-    assert repaired.proof is not None
-    network = repaired.proof.model
+    assert repaired.repair is not None
+    network = repaired.model
     target = Classes(tau, "single")
     held_out = target.measure(repaired.data, 0, network, data.split(0).test)
-    assert repaired.proof.after.ifr_p == held_out["ifr_p"]
+    assert repaired.repair.after.ifr_p == held_out["ifr_p"]
 
 
 def test_iterations_among_the_settings_replace_those_of_the_proofs_own_budget() -> None:

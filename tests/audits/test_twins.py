@@ -11,7 +11,6 @@ import pytest
 
 import fairprobe as fp
 from fairprobe.arrays import Rows
-from fairprobe.audits.repaired import repair_run
 from fairprobe.datasets import Dataset
 from fairprobe.errors import SettingError
 from fairprobe.measures import required
@@ -22,6 +21,7 @@ from fairprobe.schema import Constraint
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.table.audit import Audit
 from fairprobe.table.partial import people_in_data, prepare
+from fairprobe.table.repair import repair_run
 from tests.cli.test_cli import ask
 from tests.helpers import reopened
 from tests.schema.test_twins import RELATIONSHIPS, family, husbands_are_men, wives_are_women

@@ -13,12 +13,11 @@ import torch
 from torch import nn
 
 from fairprobe.certificates import checker
-from fairprobe.certificates.bounds import bounds
+from fairprobe.certificates.bounds import bounds, plane_of, shares
 from fairprobe.certificates.branch import Limit, Search
 from fairprobe.certificates.chain import Chain, UnsupportedError
 from fairprobe.certificates.exact import enumerated
 from fairprobe.certificates.fold import chain_of
-from fairprobe.certificates.planes import plane_of, shares
 from fairprobe.certificates.proof import Proof, drawn, prove, save
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 
 from fairprobe import datasets, networks
-from fairprobe.audits import repaired as repair_module
 from fairprobe.errors import StorageError
 from fairprobe.locks import WORK
 from fairprobe.models import one_thread
 from fairprobe.repairs import REPAIRS, prove
 from fairprobe.search import Budget, loop, search
 from fairprobe.table import audit as table_audit
+from fairprobe.table import repair as repair_module
 from tests.cli.test_cli import AUDIT, FILES, PATIENCE, Answer, ask, environment, files_in
 from tests.helpers import read_document
 
@@ -100,7 +100,7 @@ def test_an_accepted_repair_writes_a_run_with_its_proof_and_says_so(
         proof["name"],
         proof["accepted"],
         proof["forced"],
-        proof["reasons"],
+        proof["decision"]["reasons"],
         proof["curve"],
     ) == (
         "counterfactual",
@@ -189,11 +189,10 @@ def test_a_refused_repair_ends_with_1_says_why_and_hides_its_network(
     body = json.loads(answer.out)
     assert body == read_document(folder)
     assert not body["repair"]["accepted"]
-    assert any(
-        "points of accuracy; 0.0 are allowed" in reason for reason in body["repair"]["reasons"]
-    )
+    reasons = body["repair"]["decision"]["reasons"]
+    assert any("points of accuracy; 0.0 are allowed" in reason for reason in reasons)
     assert answer.said.startswith("Refused: ")
-    assert all(reason in answer.said for reason in body["repair"]["reasons"])
+    assert all(reason in answer.said for reason in reasons)
     assert "refused-model" in answer.said
     assert files_in(folder) == {name.replace("model/", "refused-model/") for name in FILES}
     assert "refused" in plain(ask("show", folder).out).lower()
@@ -257,7 +256,7 @@ def test_a_repair_that_fails_leaves_the_run_that_it_was_to_replace(
         findings_to.write_text("half of it")
         raise StorageError("No space left on device.")
 
-    monkeypatch.setattr("fairprobe.audits.repaired.repair_run", full)
+    monkeypatch.setattr("fairprobe.table.repair.repair_run", full)
     answer = ask("repair", trained, "--with", "blind", "--out", "run", "--overwrite")
     assert answer.code == 2
     assert "No space left on device" in answer.said
@@ -274,7 +273,7 @@ def test_without_a_place_the_repaired_run_lies_beside_the_first_also_for_somebod
         places.append(findings_to.parent.parent)
         raise StorageError("This is far enough.")
 
-    monkeypatch.setattr("fairprobe.audits.repaired.repair_run", noted)
+    monkeypatch.setattr("fairprobe.table.repair.repair_run", noted)
     for stand, run in (
         (elsewhere, "mine"),
         (elsewhere / "mine", "."),
@@ -451,7 +450,7 @@ def test_a_budget_is_repeated_and_a_repair_can_be_forced(
         "complete",
     )  # a dead network is soon searched
     assert (body["repair"]["accepted"], body["repair"]["forced"]) == (True, True)
-    assert body["repair"]["reasons"] != []
+    assert body["repair"]["decision"]["reasons"] != []
     assert files_in(Path("repaired")) == FILES
 
 
@@ -464,8 +463,9 @@ def test_the_last_search_has_the_budget_of_the_run(
         budgets.append(budget)
         raise StorageError("This is far enough.")
 
-    proof = SimpleNamespace(model=SimpleNamespace(own=None))
-    monkeypatch.setattr(repair_module, "prove", lambda *_, **__: proof)
+    proved = SimpleNamespace(accepted=True), None
+    monkeypatch.setattr(repair_module, "prove", lambda *_, **__: proved)
+    monkeypatch.setattr(repair_module, "write", lambda model, *_, **__: (model, None))
     monkeypatch.setattr(repair_module, "audit", noted)
     body = read_document(trained)
     shutil.copytree(trained, elsewhere / "run")

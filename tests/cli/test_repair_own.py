@@ -22,12 +22,12 @@ from safetensors.torch import save_file
 from torch import nn
 
 import fairprobe as fp
-from fairprobe.audits import repaired as repair_module
 from fairprobe.errors import ModelError
 from fairprobe.models import one_thread
 from fairprobe.repairs import prove
-from fairprobe.repairs.written import written as written_module
+from fairprobe.repairs import written as written_module
 from fairprobe.search import Budget
+from fairprobe.table import repair as repair_module
 from tests.cli.test_cli import Answer, ask, environment, files_in
 from tests.helpers import read_document
 from tests.model_files import WRITERS, dense

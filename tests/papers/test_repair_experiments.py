@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from fairprobe.judgement import judge
-from fairprobe.repairs.points import random_points
+from fairprobe.repairs.base import random_points
 from papers import neuronfair_repair, runner
 from papers.base import Plan, Subject, Variant
 from papers.catalogue import EXPERIMENTS, Finished, experiment

@@ -12,15 +12,16 @@ import torch
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.documents import IFR
+from fairprobe.documents.repair import Limits, Point
 from fairprobe.errors import SettingError
 from fairprobe.models import TorchModel
 from fairprobe.networks import Batch, Training, dense, train
 from fairprobe.repairs import Counterfactual
 from fairprobe.repairs.comparisons import Answers, Trial
 from fairprobe.repairs.counterfactual import GroupPenalty
-from fairprobe.repairs.curve import Point, best_setting, check_choice
+from fairprobe.repairs.curve import best_setting, check_choice
 from fairprobe.repairs.panel import Panel
-from fairprobe.repairs.verdict import Limits, decide
+from fairprobe.repairs.verdict import decide
 from fairprobe.results import Estimate, Rate
 from tests.repairs.test_repairs import biased_data, same
 
@@ -123,8 +124,7 @@ def test_a_repair_that_widens_the_gap_between_groups_that_it_was_to_narrow_is_re
 
 
 def point(setting: float, accuracy: int, alike: float) -> Point:
-    ifr = IFR.__new__(IFR)
-    object.__setattr__(ifr, "estimate", alike)
+    ifr = IFR(estimate=alike, low=alike, high=alike, samples=100, pairs=100, confidence=0.95)
     nothing = Estimate(None, None, None, 0)
     return Point(
         setting=setting,

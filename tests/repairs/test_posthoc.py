@@ -11,9 +11,11 @@ from sklearn.ensemble import RandomForestClassifier
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents.repair import Limits, Proof
 from fairprobe.errors import DataError, SettingError
 from fairprobe.judgement import judge
 from fairprobe.models import Decision, Model
+from fairprobe.repairs import report
 from fairprobe.repairs.abstain import HANDED_OVER, Abstain, Abstaining
 from fairprobe.repairs.average import Average
 from fairprobe.repairs.catalogue import POST_HOC, any_repair_named
@@ -21,8 +23,8 @@ from fairprobe.repairs.comparisons import Answers, GroupGap, Trial
 from fairprobe.repairs.posthoc import check_description
 from fairprobe.repairs.proof import prove
 from fairprobe.repairs.thresholds import Thresholds, groups_of
-from fairprobe.repairs.verdict import Limits, decide_post_hoc
-from fairprobe.results import Rate
+from fairprobe.repairs.verdict import decide_post_hoc
+from fairprobe.results import Rate, decode, encode
 from fairprobe.schema.attributes import Attribute, Constraint
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.twins import Coupling
@@ -291,7 +293,7 @@ def test_a_repair_for_groups_is_judged_by_their_difference(after: float, outcome
 
 def test_the_average_of_a_forest_is_accepted_with_a_rate_of_exactly_zero() -> None:
     data = people(1500, bias=0.7)
-    proof = prove(forest(data), data, Average(), max_accuracy_drop=0.2, **LITTLE)
+    proof, repaired = prove(forest(data), data, Average(), max_accuracy_drop=0.2, **LITTLE)
     assert proof.before.people.estimate > 0.02
     assert proof.after.people == Rate.of(0, 1500)
     assert proof.after.plausible is None or proof.after.plausible.hits == 0
@@ -301,43 +303,35 @@ def test_the_average_of_a_forest_is_accepted_with_a_rate_of_exactly_zero() -> No
     assert proof.after.auc is None
     assert proof.controls == {}
     test = data.split(0).test
-    right = (proof.model.labels(data.x[test]) == data.y[test]).sum()
+    right = (repaired.labels(data.x[test]) == data.y[test]).sum()
     assert proof.after.accuracy == Rate.of(int(right), len(test))
 
 
 def test_an_abstaining_wrapper_is_measured_on_those_it_answers() -> None:
     data = people(1500)
-    proof = prove(forest(data), data, Abstain(max_handed_over=0.9), **LITTLE)
-    assert isinstance(proof.model, Abstaining)
+    proof, repaired = prove(forest(data), data, Abstain(max_handed_over=0.9), **LITTLE)
+    assert isinstance(repaired, Abstaining)
     test = data.split(0).test
-    handed = proof.model.hands_over(data.x[test])
+    handed = repaired.hands_over(data.x[test])
     assert proof.handed_over[""] == Rate.of(int(handed.sum()), len(test))
     assert sum(rate.hits for name, rate in proof.handed_over.items() if name) == handed.sum()
     rest = test[~handed]
-    right = (proof.model.labels(data.x[rest]) == data.y[rest]).sum()
+    right = (repaired.labels(data.x[rest]) == data.y[rest]).sum()
     assert proof.after.accuracy == Rate.of(int(right), len(rest))
     assert proof.after.people.hits == 0
-    strict = prove(forest(data), data, Abstain(max_handed_over=0.01), **LITTLE)
+    strict, _ = prove(forest(data), data, Abstain(max_handed_over=0.01), **LITTLE)
     assert strict.outcome == "refused"
 
 
-def test_the_document_of_a_post_hoc_repair_can_be_written_and_read() -> None:
-    from fairprobe.audits.repair_document import repair_document
-    from fairprobe.present import repair_figures, repair_sentences
-
+def test_a_post_hoc_repair_can_be_written_read_and_shown() -> None:
     data = people(1500)
     for repair in (Average(), Thresholds(), Abstain()):
-        document = repair_document(prove(forest(data), data, repair, **LITTLE))
-        assert document.is_post_hoc
-        text = " ".join(
-            [
-                repair_sentences.headline(document),
-                repair_sentences.how(document),
-                *repair_sentences.changed(document, "sex"),
-            ]
-        )
+        proof, _ = prove(forest(data), data, repair, **LITTLE)
+        assert decode(encode(proof), Proof, name="proof") == proof
+        assert proof.is_post_hoc
+        text = " ".join([report.headline(proof), report._how(proof), *report.changes(proof, "sex")])
         assert "network" not in text
-        assert repair_figures.over_seeds(document).rows
+        assert report._over_seeds(proof).rows
         assert ("handed to a human" in text) == isinstance(repair, Abstain)
 
 

@@ -13,10 +13,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from torch import Tensor, nn
 
 from fairprobe.datasets import Dataset
 from fairprobe.documents import IFR
+from fairprobe.documents.repair import Decision, Limits, Point
 from fairprobe.errors import DomainError, ModelError, SettingError
 from fairprobe.judgement import judge
 from fairprobe.metrics import as_estimate, fairness
@@ -25,11 +27,10 @@ from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.networks import Training, dense, train
 from fairprobe.repairs import Blind, Counterfactual, Proof, Repair, Retrain, prove, repair_named
 from fairprobe.repairs.base import OnEpoch
-from fairprobe.repairs.curve import Point, best_setting
+from fairprobe.repairs.curve import best_setting
 from fairprobe.repairs.curve import marked as _marked
 from fairprobe.repairs.panel import Panel
 from fairprobe.repairs.series import RETRAINED, Series, Trainer
-from fairprobe.repairs.verdict import Decision, Limits
 from fairprobe.results import Estimate, Rate
 from fairprobe.search import Budget, loop
 from tests.helpers import blind, known, merit, planted, tiny_domain
@@ -172,11 +173,16 @@ def biased() -> tuple[Dataset, TorchModel]:
 
 
 @pytest.fixture(scope="module")
-def accepted(biased: tuple[Dataset, TorchModel]) -> Proof:
+def proved(biased: tuple[Dataset, TorchModel]) -> tuple[Proof, Model]:
     data, model = biased
     return prove(
         model, data, Counterfactual(training=SHORT), max_accuracy_drop=0.2, max_harm=10.0, **SMALL
     )
+
+
+@pytest.fixture(scope="module")
+def accepted(proved: tuple[Proof, Model]) -> Proof:
+    return proved[0]
 
 
 def test_a_repair_of_a_planted_bias_is_accepted_with_all_its_controls(accepted: Proof) -> None:
@@ -202,11 +208,12 @@ def test_a_repair_of_a_planted_bias_is_accepted_with_all_its_controls(accepted: 
 
 
 def test_before_and_after_are_what_the_metrics_say_of_the_people_held_out(
-    biased: tuple[Dataset, TorchModel], accepted: Proof
+    biased: tuple[Dataset, TorchModel], proved: tuple[Proof, Model]
 ) -> None:
     data, model = biased
+    accepted, repaired = proved
     test = data.split(0).test
-    for network, measured in ((model, accepted.before), (accepted.model, accepted.after)):
+    for network, measured in ((model, accepted.before), (repaired, accepted.after)):
         people = fairness(data, network, test)
         assert people.group is not None
         whole = people.group.tables[-1]
@@ -233,9 +240,10 @@ def test_the_curve_shows_every_setting_and_the_chosen_one_is_the_network_that_is
     data, model = biased
     assert [each.setting for each in accepted.curve] == pytest.approx([0, 2, 6, 20, 60, 200])
     (chosen,) = [each for each in accepted.curve if each.is_chosen]
-    assert accepted.repair.dial_at == chosen.setting > 0
+    assert accepted.dial.value == chosen.setting > 0
     validation = data.split(0).validation
-    first = Trainer(model, data, 0).repaired(accepted.repair, 0)  # the curve is of the first seed
+    repair = Counterfactual(training=SHORT).at(chosen.setting)
+    first = Trainer(model, data, 0).repaired(repair, 0)  # the curve is of the first seed
     right = int((first.labels(data.x[validation]) == data.y[validation]).sum())
     assert chosen.accuracy == Rate.of(right, len(validation))
     assert any(each.is_best for each in accepted.curve)
@@ -249,10 +257,10 @@ def test_the_setting_is_not_chosen_by_the_test_people(biased: tuple[Dataset, Tor
     repair = Counterfactual(training=replace(SHORT, epochs=2))
     how = {**SMALL, "samples": 100, "budget": Budget(seeds=2, local_iterations=1), "max_seeds": 2}
     one, other = (
-        prove(model, each, repair, max_accuracy_drop=0.3, **how)
+        prove(model, each, repair, max_accuracy_drop=0.3, **how)[0]
         for each in (data, replace(data, y=y))
     )
-    assert one.repair == other.repair
+    assert one.dial == other.dial
     assert one.curve == other.curve
     assert one.after.accuracy != other.after.accuracy
 
@@ -263,10 +271,10 @@ def test_without_choosing_the_repairs_own_setting_is_kept(
     data, model = biased
     repair = Counterfactual(strength=3.0, possible=0.0, training=replace(SHORT, epochs=1))
     how = {**SMALL, "samples": 100, "budget": Budget(seeds=2, local_iterations=1), "max_seeds": 2}
-    proof = prove(model, data, repair, choose=False, **how)
-    assert proof.repair == repair
+    proof, _ = prove(model, data, repair, choose=False, **how)
+    assert proof.dial.value == 3.0
     assert [each.setting for each in proof.curve if each.is_chosen] == [3.0]
-    alone = prove(model, data, repair, curve=False, **how)
+    alone, _ = prove(model, data, repair, curve=False, **how)
     assert alone.curve == ()
     assert alone.after.accuracy == proof.after.accuracy
 
@@ -276,8 +284,8 @@ def test_what_speaks_against_a_repair_refuses_it_unless_it_is_forced(
 ) -> None:
     data, model = biased
     deadly = Counterfactual(strength=1e6, training=replace(SHORT, learning_rate=0.5))
-    forced = prove(model, data, deadly, curve=False, force=True, **SMALL)
-    refused = replace(forced, forced=False)
+    forced, _ = prove(model, data, deadly, curve=False, force=True, **SMALL)
+    refused = structs.replace(forced, forced=False, accepted=False)
     assert forced.accepted
     assert not refused.accepted
     assert any("decides nothing" in reason for reason in refused.reasons)
@@ -288,7 +296,7 @@ def test_a_proof_repeats_itself(biased: tuple[Dataset, TorchModel]) -> None:
     repair = Retrain(
         share=1.0, budget=Budget(seeds=10, local_iterations=10), training=replace(SHORT, epochs=1)
     )
-    one, two = (prove(model, data, repair, curve=False, **SMALL) for _ in range(2))
+    one, two = (prove(model, data, repair, curve=False, **SMALL)[0] for _ in range(2))
     assert (one.before, one.after, one.controls, one.reasons) == (
         two.before,
         two.after,
@@ -300,7 +308,7 @@ def test_a_proof_repeats_itself(biased: tuple[Dataset, TorchModel]) -> None:
 def test_a_network_that_ignores_the_attribute_has_nothing_to_be_repaired() -> None:
     data = fair_data()
     model = TorchModel(blind(data.domain))
-    proof = prove(
+    proof, _ = prove(
         model,
         data,
         Blind(training=SHORT),
@@ -326,7 +334,7 @@ def test_every_repair_can_be_proved_also_with_three_classes_and_nobody_selected(
         "max_seeds": 2,
     }
     for name in ("counterfactual", "iifr", "laftr", "cfair+iifr"):
-        proof = prove(model, data, repair_named(name, training=replace(SHORT, epochs=1)), **how)  # type: ignore[arg-type]
+        proof, _ = prove(model, data, repair_named(name, training=replace(SHORT, epochs=1)), **how)  # type: ignore[arg-type]
         assert proof.after.others == ()
         assert proof.after.selected == Rate.of(0, 0)
         assert known(proof.after.dp).estimate is None
@@ -500,7 +508,7 @@ def test_another_attribute_that_cannot_be_compared_is_left_out() -> None:
         "curve": False,
         "max_seeds": 2,
     }
-    proof = prove(
+    proof, _ = prove(
         TorchModel(dense(data.domain, (4,))),
         data,
         Blind(training=replace(SHORT, epochs=1)),

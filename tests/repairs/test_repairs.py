@@ -44,8 +44,7 @@ from fairprobe.repairs import (
 from fairprobe.repairs.adversarial import Adversary, _balancing
 from fairprobe.repairs.base import alive, initial_network
 from fairprobe.repairs.counterfactual import PARTNERS, CounterfactualPenalty
-from fairprobe.repairs.divergence import js_of_logits
-from fairprobe.repairs.iifr import NeighbourPenalty, nearest_others
+from fairprobe.repairs.iifr import NeighbourPenalty, js_of_logits, nearest_others
 from fairprobe.repairs.retrain import vote
 from fairprobe.schema.domain import Attribute, Constraint, Coupling, Domain
 from fairprobe.search import Budget, loop

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fairprobe.documents.repair import Decision, Limits, SubgroupChange
 from fairprobe.repairs.comparisons import Answers, Trial
-from fairprobe.repairs.subgroups import SubgroupChange
-from fairprobe.repairs.verdict import LOOKS, Decision, Limits, decide, delivered_objections, looks
+from fairprobe.repairs.verdict import LOOKS, decide, delivered_objections, looks
 
 PEOPLE, CROWD = 200, 500
 TRUTH = np.arange(PEOPLE) % 2

@@ -239,7 +239,7 @@ def test_a_repair_is_compared_with_its_proof(client: TestClient, runs: Path) -> 
     (runs / "before" / "audit.json").write_text(json.dumps(body), encoding="utf-8")
     text = client.get("/compare?run=before&run=repaired").text
     assert "The proof of the repair" in text
-    assert "random points" in text or "blind" in text
+    assert "with random people" in text or "blind" in text
 
 
 # -- pictures --------------------------------------------------------------------------------------

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.certificates.bounds import Bounds, bounds
+from fairprobe.certificates.bounds import Bounds, bounds, leading, plane_of, shares
 from fairprobe.certificates.chain import Chain
-from fairprobe.certificates.planes import leading, plane_of, shares
 
 BOXES_AT_ONCE = 128  # that are split, each into four
 SPLITS = 2

@@ -51,7 +51,7 @@ CERTIFICATE, PEOPLE, DOCUMENT = "certificate.npz", "proved_people.parquet", "cer
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """What is proved about a model. `radius` contains for each person in the data the largest
+    """Certificate of a model. `radius` contains for each person in the data the largest
     radius within which everybody is proved: −1 if not even the person is, −2 outside the schema's
     bounds. `free`: any so many attributes may take any value; −3 where it was not tried.
     `interrupted`: what is here is true, and there would have been more.
@@ -207,7 +207,7 @@ def _groups(data: Dataset, seed: int, tell: OnStage) -> Iterator[tuple[Among, Ro
 
 @dataclass
 class _People:
-    """What is proved around people in the data, and the shares of them and of plausible people."""
+    """Proofs around people in the data, and the shares of them and of plausible people."""
 
     radius: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     free: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""What is certified: a dense network as a function of the attributes that are not sensitive, once
+"""Subject of a proof: a dense network as a function of the attributes that are not sensitive, once
 for each combination of sensitive values.
 
     z_v(x)  = b_v + Σ_a part_a(x_a)          the first layer; only here the sensitive values `v` act
@@ -26,6 +26,7 @@ import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.errors import ModelError
+from fairprobe.models.decision import DecisionRule
 from fairprobe.schema.domain import Domain
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Layer:
-    """A linear layer (outputs, inputs) and what follows it; the last has no activation."""
+    """Linear layer (outputs, inputs) and what follows it; the last has no activation."""
 
     weight: Floats
     bias: Floats
@@ -71,7 +72,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Chain:
-    """The network. `first` (V or 1, neurons, columns) and `start` (V, neurons) are the first layer
+    """Network. `first` (V or 1, neurons, columns) and `start` (V, neurons) are the first layer
     under each combination of sensitive values, `activation` what follows it; `shift` (V, pairs)
     moves the differences of the classes as a decision rule says.
     """
@@ -290,3 +291,27 @@ def differences_of(weight: Floats, bias: Floats, classes: int) -> tuple[Floats, 
     pairs = [(j, i) for i, j in combinations(range(classes), 2)]
     later, earlier = ([pair[place] for pair in pairs] for place in (0, 1))
     return weight[later] - weight[earlier], bias[later] - bias[earlier]
+
+
+# -- decision rules --------------------------------------------------------------------------------
+
+
+def goes_by(rule: DecisionRule | None, domain: Domain) -> int | None:
+    """Return the column of the attribute that is not sensitive and has a threshold per value."""
+    column = None if rule is None else rule.column
+    return None if column is None or column in domain.sensitive_columns else column
+
+
+def added(rule: DecisionRule, domain: Domain, adds: str = "logits") -> Floats:
+    """(V, values) what thresholds add to class 1 over class 0 under each combination of sensitive
+    values, for each value of the attribute that they go by; one column if they go by none.
+    """
+    column = goes_by(rule, domain)
+    count = 1 if column is None else int(domain.high[column] - domain.low[column]) + 1
+    rows = np.repeat(domain.low[None], count, axis=0)
+    if column is not None:
+        rows[:, column] += np.arange(count)
+    every = domain.counterparts(rows).swapaxes(0, 1)  # (V, values, A)
+    threshold = rule.threshold_of(every.reshape(-1, len(domain))).astype(np.float64)
+    moved = 1 - 2 * threshold if adds == "probabilities" else np.log((1 - threshold) / threshold)
+    return np.asarray((moved if rule.positive == 1 else -moved).reshape(len(every), count))

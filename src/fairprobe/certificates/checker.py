@@ -48,8 +48,8 @@ def value(z: Array, kind: str) -> Any:
 
 
 def relaxed(lo: Array, up: Array, kind: str) -> tuple[Array, ...]:
-    """Of an activation between two values: its least and its largest value, and slope and height of
-    a line below and of one above it.
+    """Bound an activation between two values: its least and its largest value, and slope and
+    height of a line below and of one above it.
     """
     ends = value(lo, kind), value(up, kind)
     least, most = np.minimum(*ends), np.maximum(*ends)
@@ -71,7 +71,7 @@ def relaxed(lo: Array, up: Array, kind: str) -> tuple[Array, ...]:
 
 
 class Network:
-    """An attribute is a column (width 0) or a table of columns, one for each of its values."""
+    """Attribute: a column (width 0) or a table of columns, one for each of its values."""
 
     def __init__(self, data: dict[str, Any], meta: dict[str, Any]) -> None:
         self.first, self.start, self.shift = data["first"], data["start"], both(data["shift"], 1)
@@ -85,8 +85,8 @@ class Network:
         return ((up - lo + self.whole) / (self.last + self.whole)).prod()
 
     def groups(self, lo: Array, up: Array) -> list[tuple[Array, Array]]:
-        """Of each value of each attribute in a box its weight, and its group: of people in a group
-        one is asked.
+        """Return, for each value of each attribute in a box, weight and group; of people in
+        a group one is asked.
         """
         need(self.whole.all(), "people with real attributes cannot be counted")
         return [(np.ones(len(each)), np.arange(len(each))) for each in places(lo, up)]

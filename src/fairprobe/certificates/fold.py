@@ -19,9 +19,16 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Floats
 from fairprobe.certificates.allowed import allowed_of
-from fairprobe.certificates.chain import Chain, Layer, Part, UnsupportedError, differences_of
+from fairprobe.certificates.chain import (
+    Chain,
+    Layer,
+    Part,
+    UnsupportedError,
+    added,
+    differences_of,
+    goes_by,
+)
 from fairprobe.certificates.forest import Forest, forest_of
-from fairprobe.certificates.rules import added, goes_by
 from fairprobe.models.base import Model
 from fairprobe.models.columns import Columns
 from fairprobe.models.encoder import Merge, Scale

@@ -21,8 +21,7 @@ import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.certificates.allowed import Allowed, allowed_of
-from fairprobe.certificates.chain import UNIT, UnsupportedError
-from fairprobe.certificates.rules import added, goes_by
+from fairprobe.certificates.chain import UNIT, UnsupportedError, added, goes_by
 from fairprobe.errors import ModelError
 from fairprobe.judgement import TIE, TIED_ODDS
 from fairprobe.models.base import Model
@@ -39,7 +38,7 @@ SAME = 1e-4
 
 @dataclass(frozen=True)
 class Cells:
-    """An attribute that is not sensitive: the cell of each of its values (of a real attribute: of
+    """Attribute that is not sensitive: the cell of each of its values (of a real attribute: of
     each interval between `breaks`), and how many values (which length) each cell has.
     """
 

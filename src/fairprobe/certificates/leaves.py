@@ -37,14 +37,14 @@ class Shares(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """The leaves that a box reaches (V, leaves), and their numbers."""
+    """Leaves that a box reaches (V, leaves), and their numbers."""
 
     alive: Mask
     which: Ints
 
 
 class Box(NamedTuple):
-    """The first and the last cell of each attribute."""
+    """First and last cell of each attribute."""
 
     low: tuple[int, ...]
     high: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""The proof of a network: three ways, the cheapest first, and the file that others can check.
+"""Proof of a network: three ways, the cheapest first, and the file that others can check.
 
 no weight    the sensitive attributes have no weight: everybody is treated alike, at once
 enumerated   everybody is asked, where that is affordable: an exact answer
@@ -20,14 +20,13 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask
-from fairprobe.certificates.bounds import bounds
+from fairprobe.certificates.bounds import bounds, plane_of
 from fairprobe.certificates.branch import Boxes, Limit, Search
 from fairprobe.certificates.chain import Chain
 from fairprobe.certificates.exact import Counts, enumerated, rate, verdicts
 from fairprobe.certificates.forest import Cells, Forest
 from fairprobe.certificates.leaves import Leaves
 from fairprobe.certificates.leaves import verdicts as tree_verdicts
-from fairprobe.certificates.planes import plane_of
 from fairprobe.results import Rate
 from fairprobe.storage import replacing
 

@@ -1,4 +1,4 @@
-"""What is proved about a model, as a section of a run's report and as a report of its own; and the
+"""Report of a certificate, as a section of a run's report and as a report of its own; and the
 measures that the gate can limit. The numbers are proved, so they have no interval; only the share
 of people in the data has one.
 """

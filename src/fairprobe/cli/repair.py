@@ -61,7 +61,7 @@ CRITERION = "thresholds: what is made equal, demographic_parity or equal_opportu
 
 @dataclass(frozen=True, kw_only=True)
 class RepairOptions:
-    """How to repair: the settings of all repairs. One that a repair does not have is refused."""
+    """Settings of all repairs. One that a repair does not have is rejected."""
 
     with_: Annotated[str, typer.Option("--with", help=WITH)] = "counterfactual"
     strength: Annotated[
@@ -127,7 +127,7 @@ class RepairOptions:
     goals: Annotated[str, typer.Option(help=TRADE_OFFS, show_default="individual=1")] = ""
 
     def repair(self) -> Repair | PostHoc:
-        """The repair with its settings, refused before anything is trained."""
+        """Create the repair with its settings, before anything is trained."""
         from fairprobe.repairs import Repair, any_repair_named
 
         settings = self._settings()
@@ -162,7 +162,7 @@ class RepairOptions:
         return {name: value for name, value in given.items() if value is not None}
 
     def _training(self) -> Training | None:
-        """How to train, if that is chosen."""
+        """Return the training settings, if any is given."""
         from fairprobe.networks import Training
 
         if self.optimizer is None and self.learning_rate is None:
@@ -179,7 +179,7 @@ class RepairOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ProofOptions:
-    """What a repair must keep, and how that is measured."""
+    """Options of the proof: what a repair must keep, and how that is measured."""
 
     max_accuracy_drop: Annotated[
         float, typer.Option(help="Refuse a repair that costs more points of accuracy than this.")
@@ -320,8 +320,8 @@ def _write(
     show: bool,
 ) -> TableRun:
     """Repair the model of a run, write the new run into a folder, and return its document."""
-    from fairprobe.audits.repaired import repair_run
     from fairprobe.runs.store import RunFolder, read_repairable_run
+    from fairprobe.table.repair import repair_run
 
     read_repairable_run(run)  # refuse what is not a run before anything is made
     with RunFolder(folder, **options) as staged, progress(show=show) as on_stage:
@@ -343,7 +343,7 @@ def _end(document: TableRun, folder: Path) -> None:
             INTERRUPTED,
             f"Interrupted in the last search: the repair and its proof are complete in {folder}.",
         )
-    repair = document.any_repair
+    repair = document.repair
     if repair is not None and not repair.accepted:
         where = f"The evidence is in {folder}, its model in refused-model."
         if repair.outcome == "undecided":
@@ -352,14 +352,14 @@ def _end(document: TableRun, folder: Path) -> None:
 
 
 def _choice(text: str | None) -> Any:
-    """Which point of the trade-off is chosen; what it cannot be is refused with the trade-off."""
+    """Parse the point of the trade-off; what it cannot be is refused with the trade-off."""
     if text is None:
         return True
     return int(text) if text.isdecimal() else text
 
 
 def _priorities(text: str) -> dict[str, float]:
-    """The goals of a repair by name, those that are not named with priority 0."""
+    """Parse the goals of a repair, those that are not named with priority 0."""
     if not text:
         return {}
     found = dict.fromkeys(GOALS, 0.0)

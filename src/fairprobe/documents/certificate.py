@@ -1,4 +1,4 @@
-"""What the document of an audit says about what is proved of its network."""
+"""Result of a certificate."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ class CertificateDocument(Document, frozen=True, kw_only=True):
             raise ValueError("more people are affected than can be")
 
     def within(self, radius: int, among: str = "data") -> ProvedPeople | None:
-        """The people who are proved with everybody within ± `radius`."""
+        """Return the people who are proved with everybody within ± `radius`."""
         found = (each for each in self.people if not each.free and each.among == among)
         return next((each for each in found if each.radius == radius), None)
 
     def whatever(self, free: int, among: str = "data") -> ProvedPeople | None:
-        """The people who are proved whatever values any `free` of their attributes take."""
+        """Return the people who are proved whatever values any `free` of their attributes take."""
         found = (each for each in self.people if each.among == among)
         return next((each for each in found if each.free == free), None)

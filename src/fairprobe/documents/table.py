@@ -1,4 +1,4 @@
-"""The document of an audit of a table, and of the repair that made its model."""
+"""The document of an audit of a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from fairprobe.documents.base import (
     Document,
     Number,
     Seconds,
-    Settings,
     Share,
 )
 from fairprobe.documents.base_rates import BaseRatesDocument
@@ -20,12 +19,12 @@ from fairprobe.documents.certificate import CertificateDocument
 from fairprobe.documents.chat import ChatDocument
 from fairprobe.documents.decision import DecisionInfo
 from fairprobe.documents.fairness import (
-    IFR,
     Fairness,
     WeightedNumber,
 )
 from fairprobe.documents.origin import ModelOrigin, TableOrigin
 from fairprobe.documents.people import Counterparts, People, Plausible
+from fairprobe.documents.repair import Proof
 from fairprobe.documents.scores import (
     AmountQuality,
     Change,
@@ -33,8 +32,7 @@ from fairprobe.documents.scores import (
     ScorePair,
     ToleranceInfo,
 )
-from fairprobe.documents.verdict import NumberComparison, RepairVerdict, SubgroupComparison
-from fairprobe.results import Estimate, Rate
+from fairprobe.results import Rate
 
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 FORMAT: Final = 6  # raised when the meaning of a field changes
@@ -230,192 +228,6 @@ class PairDocument(Document, frozen=True, kw_only=True):
     is_record: bool = False
 
 
-class Dial(Document, frozen=True, kw_only=True):
-    """The one setting of a repair that trades accuracy for fairness."""
-
-    name: str
-    means: str
-    value: Number | None
-
-
-class RepairLimits(Document, frozen=True, kw_only=True):
-    """What a repair may cost."""
-
-    max_accuracy_drop: Number
-    max_harm: Number
-
-
-class OtherAttribute(Document, frozen=True, kw_only=True):
-    """The same measures for an attribute that the repair was not asked to mend."""
-
-    name: str
-    dm_rs: Rate
-    ifr_b: IFR
-
-
-class Measured(Document, frozen=True, kw_only=True):
-    """One network's measurements in a repair's proof."""
-
-    accuracy: Rate
-    f1: Estimate
-    mcc: Estimate
-    selected: Rate
-    ifr_b: IFR
-    ifr_p: IFR
-    dp: Estimate
-    eo: list[Estimate]
-    people: Rate
-    plausible: Rate | None
-    dm_rs: Rate
-    idis: Count
-    tried: Count
-    auc: Number | None
-    auc_scale_free: Number | None
-    others: list[OtherAttribute]
-    is_constant: bool
-    alone: dict[str, Rate] = msgspec.field(default_factory=dict)  # by single attributes
-    proved: Share | None = None  # of possible people, where a certificate was made
-
-    def __post_init__(self) -> None:
-        self.mcc.check_range(-1.0)
-        for each in (self.f1, self.dp, *self.eo):
-            each.check_range()
-
-    @property
-    def other_names(self) -> list[str]:
-        return [each.name for each in self.others]
-
-
-class TradeoffPoint(Document, frozen=True, kw_only=True):
-    """One strength of the repair, measured on validation people."""
-
-    setting: Number | None
-    accuracy: Rate
-    ifr_b: IFR
-    ifr_p: IFR
-    dm_rs: Rate
-    dp: Estimate
-    is_constant: bool
-    is_best: bool
-    is_chosen: bool
-    proved: Share | None = None  # of possible people, where it decides
-
-
-class RepairChange(Document, frozen=True, kw_only=True):
-    """The change in accuracy, and the relative change of DM-RS (null where it was 0)."""
-
-    accuracy: Number
-    dm_rs: Number | None
-
-
-class RepairDocument(Document, frozen=True, kw_only=True):
-    """A repair's proof: what was done, what the seeds say, and the same measurements before, after
-    (of the delivered network) and for controls. `handed_over`: the shares that an abstaining model
-    leaves to a human, of all people held out ("") and of each sensitive value.
-    """
-
-    name: str
-    start: str
-    settings: Settings
-    dial: Dial
-    accepted: bool
-    forced: bool
-    reasons: list[str]
-    verdict: RepairVerdict
-    limits: RepairLimits
-    before: Measured
-    after: Measured
-    controls: dict[str, Measured]
-    change: RepairChange
-    curve: list[TradeoffPoint]
-    handed_over: dict[str, Rate] = msgspec.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for each in (self.after, *self.controls.values()):
-            if len(each.eo) != len(self.before.eo) or each.other_names != self.before.other_names:
-                raise ValueError("the networks before and after were not measured alike")
-        if self.accepted != (self.forced or self.verdict.outcome == "accepted"):
-            raise ValueError("the repair is accepted against its verdict")
-
-    @property
-    def outcome(self) -> str:
-        return self.verdict.outcome
-
-    @property
-    def doubts(self) -> list[str]:
-        return self.verdict.doubts
-
-    @property
-    def is_post_hoc(self) -> bool:
-        """Whether nothing was trained."""
-        return self.start == "post-hoc"
-
-
-class MeasuredAmountsDocument(Document, frozen=True, kw_only=True):
-    """One model in the proof of a repair: how well it predicts the people held out (`error` is its
-    mean error over that of always answering the mean), by how much its answers change, and who is
-    affected.
-    """
-
-    quality: AmountQuality
-    error: Amount
-    change: Change
-    people: Rate
-    plausible: Rate | None
-    dm_rs: Rate
-    idis: Count
-    tried: Count
-    others: dict[str, Rate]
-    alone: dict[str, Rate]
-    is_constant: bool
-
-
-class AmountPointDocument(Document, frozen=True, kw_only=True):
-    """A setting of the repair's dial, measured on the validation people."""
-
-    setting: Number
-    error: Amount
-    change: Amount
-    affected: Rate
-    dm_rs: Rate
-    is_constant: bool
-    is_best: bool
-    is_chosen: bool
-
-
-class ScoreRepairDocument(Document, frozen=True, kw_only=True):
-    """What a repair did, and the decision over the `seeds`: networks trained again without a repair
-    beside repaired ones. `reasons` refuse it, `doubts` leave it undecided.
-    """
-
-    name: str
-    title: str
-    start: str
-    settings: Settings
-    dial: Dial
-    accepted: bool
-    forced: bool
-    outcome: Literal["accepted", "refused", "undecided"]
-    reasons: list[str]
-    doubts: list[str]
-    confidence: Share
-    min_help: Share
-    limits: RepairLimits
-    seeds: list[int]
-    delivered: int
-    comparisons: list[NumberComparison]
-    subgroups: list[SubgroupComparison]
-    subgroups_compared: Count
-    before: MeasuredAmountsDocument
-    after: MeasuredAmountsDocument
-    controls: dict[str, MeasuredAmountsDocument]
-    curve: list[AmountPointDocument]
-
-    def __post_init__(self) -> None:
-        if self.delivered not in self.seeds:
-            raise ValueError(f"the seed {self.delivered} is delivered, but was not trained")
-
-
 class Amounts(Document, frozen=True, kw_only=True):
     """Measurements of a model that answers with an amount. `scale` is the standard deviation of the
     answers over the people in the data, `median` that of the answers to the people measured by
@@ -431,7 +243,6 @@ class Amounts(Document, frozen=True, kw_only=True):
     groups: list[ScoredGroups]
     quality: AmountQuality | None
     pairs: list[ScorePair]
-    repair: ScoreRepairDocument | None = None
 
 
 class TableMeasurements(Document, frozen=True, kw_only=True):
@@ -477,14 +288,9 @@ class TableRun(TableMeasurements, frozen=True, kw_only=True):
     fairness: Fairness | None
     pairs: list[PairDocument]
     weighted: list[WeightedNumber] = msgspec.field(default_factory=list)
-    repair: RepairDocument | None = None
+    repair: Proof | None = None
     chat: ChatDocument | None = None  # of a chat endpoint
     amounts: Amounts | None = None
-
-    @property
-    def any_repair(self) -> RepairDocument | ScoreRepairDocument | None:
-        """The repair that made the model, of classes or of amounts."""
-        return self.repair if self.amounts is None else self.amounts.repair
 
     def __post_init__(self) -> None:
         if "fairprobe" not in self.versions:

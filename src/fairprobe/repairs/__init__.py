@@ -2,6 +2,7 @@
 model into one that answers through it; `prove` shows what they did.
 """
 
+from fairprobe.documents.repair import Measured, Proof
 from fairprobe.repairs.abstain import Abstain
 from fairprobe.repairs.adversarial import ALFR, CFAIR, LAFTR, Adversarial
 from fairprobe.repairs.average import Average
@@ -32,9 +33,8 @@ from fairprobe.repairs.estimators import (
     RetrainClassifier,
 )
 from fairprobe.repairs.iifr import IIFR
-from fairprobe.repairs.measured import Measured
 from fairprobe.repairs.posthoc import PostHoc
-from fairprobe.repairs.proof import Proof, prove
+from fairprobe.repairs.proof import prove
 from fairprobe.repairs.retrain import Retrain
 from fairprobe.repairs.thresholds import Thresholds
 from fairprobe.repairs.wrappers import (

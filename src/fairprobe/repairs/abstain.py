@@ -1,4 +1,4 @@
-"""The abstaining wrapper: where the answers to a person and to their counterparts differ, a human
+"""Abstaining wrapper: where the answers to a person and to their counterparts differ, a human
 decides; everybody else gets the model's own answer.
 
 Whether a case is handed over depends on the case alone, so nobody is handed over for a sensitive

@@ -138,7 +138,7 @@ class Adversarial(Repair):
 
 @dataclass(frozen=True, kw_only=True)
 class ALFR(Adversarial):
-    """One adversary."""
+    """Single adversary."""
 
     title: ClassVar[str] = "ALFR"
     about: ClassVar[str] = "Hides the group from an adversary that guesses it from a hidden layer."
@@ -151,7 +151,7 @@ class ALFR(Adversarial):
 
 @dataclass(frozen=True, kw_only=True)
 class LAFTR(Adversarial):
-    """One adversary to whom all groups weigh the same."""
+    """Single adversary to whom all groups weigh the same."""
 
     title: ClassVar[str] = "LAFTR"
     about: ClassVar[str] = (
@@ -167,7 +167,7 @@ class LAFTR(Adversarial):
 
 @dataclass(frozen=True, kw_only=True)
 class CFAIR(Adversarial):
-    """One adversary for each class."""
+    """Adversaries, one for each class."""
 
     title: ClassVar[str] = "CFAIR"
     about: ClassVar[str] = (

@@ -1,4 +1,4 @@
-"""The average over counterparts: a person and all their counterparts get the same answer, the mean
+"""Average over counterparts: a person and all their counterparts get the same answer, the mean
 of what the model says of each of them.
 
     p̄(x) = Σ_v w_v · p(x_v) / Σ_v w_v

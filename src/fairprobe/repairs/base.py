@@ -1,4 +1,4 @@
-"""What a repair is: settings that turn a network and its data into a network that treats people
+"""Repairs that train: settings that turn a network and its data into a network that treats people
 more alike.
 
 Every repair trains a network of the same shape, on from where it is or from scratch, with the one
@@ -18,10 +18,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from fairprobe.arrays import Floats
+from fairprobe.arrays import Floats, Ints, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.errors import ModelError, SettingError, suggest
-from fairprobe.models import Encoder, Model, TorchModel
+from fairprobe.judgement import judge
+from fairprobe.models import Encoder, Model, ScoreModel, TorchModel, one_thread
 from fairprobe.networks import (
     Examples,
     Penalty,
@@ -31,6 +32,7 @@ from fairprobe.networks import (
     to_learn,
     train,
 )
+from fairprobe.schema.domain import Domain
 
 OnEpoch: TypeAlias = Callable[[int, int], None]
 TRIED = 64  # people who show how a network of amounts can learn
@@ -69,7 +71,7 @@ def check_described(repair: object, kind: type[Described], *names: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Repair(Described, ABC):
-    """A repair, which describes itself; its settings are the fields of a frozen dataclass.
+    """Repair that describes itself; its settings are the fields of a frozen dataclass.
 
     The sensitive attributes are those of the data's domain. `start`: from the weights that the
     network has, or with fresh ones. `dial` is the setting that trades accuracy for fairness, which
@@ -306,3 +308,34 @@ def initial_network(model: TorchModel, start: str, seed: int) -> nn.Module:
                     " reset_parameters). Repair the network with start='fine-tune'."
                 )
     return network
+
+
+# -- examples to learn from ------------------------------------------------------------------------
+
+
+DRAWS = 20  # after these, a network is taken to discriminate against nearly everybody
+
+
+def with_copies(domain: Domain, x: Rows, label: Ints | Floats) -> Examples:
+    """Each person with every allowed sensitive value, under the same label."""
+    copies = domain.counterparts(x).reshape(-1, len(domain))
+    labels: Any = np.repeat(label, domain.value_count)
+    allowed = domain.satisfies(copies)
+    return Examples(copies[allowed], labels[allowed])
+
+
+def random_points(domain: Domain, model: Model, rows: int, *, rng: np.random.Generator) -> Examples:
+    """About this many rows of possible people who are not discriminated against, each with the
+    class that the model holds most probable, or the amount that it answers.
+    """
+    wanted = max(1, rows // domain.value_count)
+    x = domain.sample(0, rng=rng)
+    with one_thread():
+        for _ in range(DRAWS):
+            if len(x) < wanted:
+                drawn = domain.sample(wanted, rng=rng)
+                x = np.concatenate([x, drawn[~judge(domain, model, drawn).is_discriminatory]])
+        x = x[:wanted]
+        if isinstance(model, ScoreModel):
+            return with_copies(domain, x, model.amounts(x))
+        return with_copies(domain, x, model.probabilities(x).argmax(axis=1))

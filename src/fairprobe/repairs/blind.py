@@ -1,4 +1,4 @@
-"""The blind network: the sensitive columns are removed, and categories that the schema couples to
+"""Blind network: the sensitive columns are removed, and categories that the schema couples to
 them are made one (a husband and a wife are spouses). It is perfect by every individual measure, and
 the control of every other repair.
 

@@ -1,4 +1,4 @@
-"""The repairs by name, and as functions: `counterfactual(model, data, strength=20.0)`.
+"""Repairs by name, and as functions: `counterfactual(model, data, strength=20.0)`.
 `fairprobe.catalogue` lists them.
 """
 
@@ -45,7 +45,7 @@ def any_repair_named(name: str, **settings: Any) -> Repair | PostHoc:
 
 
 class Apply(Protocol):
-    """A repair as a function: settings are those of its class."""
+    """Repair as a function: settings are those of its class."""
 
     def __call__(
         self,

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from fairprobe.arrays import Floats, Ints, Mask
+from fairprobe.documents.repair import Comparison, Spread
 from fairprobe.repairs.subgroups import SMALLEST
-from fairprobe.results import Number, Result
 from fairprobe.statistics.paired import Difference, paired_difference
 
 MIN_HELP = 0.1  # of the people whom the control discriminates against
@@ -70,34 +70,9 @@ class Trial:
     repaired: Answers
 
 
-class Spread(Result, frozen=True, kw_only=True):
-    """Mean of a number over the seeds, and its smallest and largest value."""
-
-    mean: Number
-    least: Number
-    most: Number
-
-    @classmethod
-    def of(cls, numbers: Floats) -> Spread:
-        """Summarize one number for each seed."""
-        return cls(
-            mean=float(numbers.mean()), least=float(numbers.min()), most=float(numbers.max())
-        )
-
-
-class Comparison(Result, frozen=True, kw_only=True):
-    """The repair compared with its control. `by` is the attribute whose change changes the answer
-    ("" for accuracy). `low` to `high`: two one-sided bounds of how much lower the repaired share is
-    than the control's. `is_judged`: whether the verdict depends on it.
-    """
-
-    what: str
-    by: str
-    control: Spread
-    repaired: Spread
-    low: Number
-    high: Number
-    is_judged: bool = True
+def spread_of(numbers: Floats) -> Spread:
+    """Summarize one number for each seed."""
+    return Spread(mean=float(numbers.mean()), least=float(numbers.min()), most=float(numbers.max()))
 
 
 class PairedShares:
@@ -169,8 +144,8 @@ class PairedShares:
         return Comparison(
             what=self.what,
             by=self.by,
-            control=Spread.of(self.control.mean(axis=1)),
-            repaired=Spread.of(self.repaired.mean(axis=1)),
+            control=spread_of(self.control.mean(axis=1)),
+            repaired=spread_of(self.repaired.mean(axis=1)),
             low=max(-1.0, lower.low(confidence)),
             high=min(1.0, lower.high(confidence)),
             is_judged=is_judged,
@@ -238,8 +213,8 @@ def compare_numbers(
     return Comparison(
         what=what,
         by=names,
-        control=Spread.of(control),
-        repaired=Spread.of(repaired),
+        control=spread_of(control),
+        repaired=spread_of(repaired),
         low=max(-1.0, lower.low(confidence)),
         high=min(1.0, lower.high(confidence)),
         is_judged=is_judged,

@@ -37,7 +37,7 @@ from fairprobe.errors import SettingError
 from fairprobe.models import ScoreModel, TorchModel
 from fairprobe.networks import Batch, Penalty
 from fairprobe.repairs.base import Repair
-from fairprobe.repairs.divergence import Apart, apart, js_of_logits
+from fairprobe.repairs.iifr import Apart, apart, js_of_logits
 from fairprobe.schema.domain import Domain
 
 POOL = 50_000  # possible people, drawn once

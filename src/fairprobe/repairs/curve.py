@@ -1,16 +1,16 @@
-"""The trade-off of a repair: settings of its dial, measured on validation people, and the one that
+"""Trade-off of a repair: settings of its dial, measured on validation people, and the one that
 is chosen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
-from fairprobe.documents import IFR
+from fairprobe.documents.repair import Point
 from fairprobe.errors import SettingError
 from fairprobe.metrics.rates import dm_rs
 from fairprobe.models import TorchModel, one_thread
@@ -18,45 +18,11 @@ from fairprobe.repairs.base import Repair
 from fairprobe.repairs.panel import Panel
 from fairprobe.repairs.series import Trainer
 from fairprobe.repairs.verdict import ROUNDING
-from fairprobe.results import Estimate, Rate
 
 POINT_SAMPLES = 10_000  # possible people
 PROVED_ENOUGH = 0.97  # of possible people, by a short proof
 HALF = 0.5  # of the way from no repair to the fairest setting
 Choose: TypeAlias = Literal["accuracy", "fairness"] | int  # or the number of a point, from 1 on
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """A setting of the repair's dial, measured on the validation people. Settings may be chosen by
-    these, not by the test people. `is_best`: no other point is as good in both accuracy and
-    fairness and better in one. Of amounts: `error`, the mean `change` in standard deviations of the
-    given model's answers, and the people `affected`.
-    """
-
-    setting: float
-    dm_rs: Rate
-    is_constant: bool
-    is_best: bool = False
-    is_chosen: bool = False
-    accuracy: Rate | None = None
-    ifr_b: IFR | None = None
-    ifr_p: IFR | None = None
-    dp: Estimate | None = None
-    proved: float | None = None  # the share of possible people, where it decides
-    error: float | None = None
-    change: float | None = None
-    affected: Rate | None = None
-
-    @property
-    def quality(self) -> float:
-        """Accuracy, or 1 less the error."""
-        return 1 - (self.error or 0.0) if self.accuracy is None else self.accuracy.estimate
-
-    @property
-    def fairness(self) -> float:
-        """IFR_p, or minus the mean change."""
-        return -(self.change or 0.0) if self.ifr_p is None else self.ifr_p.estimate or 0.0
 
 
 def check_choice(choose: Choose | bool, repair: Repair) -> None:

@@ -1,4 +1,4 @@
-"""The repairs as scikit-learn classifiers: `fit`, `predict`, `predict_proba`, `score`, in pipelines
+"""Repairs as scikit-learn classifiers: `fit`, `predict`, `predict_proba`, `score`, in pipelines
 and in grid search.
 
 >>> classifier = CounterfactualClassifier(sensitive="sex", random_state=0).fit(X_train, y_train)
@@ -74,8 +74,8 @@ class IIFRClassifier(RepairClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AdversarialClassifier(RepairClassifier):
-    """An adversary guesses the group from the last hidden layer, which learns to give nothing away:
-    `repair.Adversarial`.
+    """Adversary that guesses the group from the last hidden layer, which learns to give nothing
+    away: `repair.Adversarial`.
 
     `speed`: how many times as fast as the network the adversary learns. `iifr_strength` adds the
       penalty of IIFR.
@@ -97,20 +97,20 @@ class AdversarialClassifier(RepairClassifier):
 
 
 class ALFRClassifier(AdversarialClassifier):
-    """One adversary, by cross-entropy."""
+    """Single adversary, by cross-entropy."""
 
     kind = "alfr"
 
 
 class LAFTRClassifier(AdversarialClassifier):
-    """One adversary, whose loss counts every group the same."""
+    """Single adversary, whose loss counts every group the same."""
 
     kind = "laftr"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class CFAIRClassifier(AdversarialClassifier):
-    """One adversary for each class. `balanced`: rare classes and groups weigh as much as common
+    """Adversaries, one for each class. `balanced`: rare classes and groups weigh as much as common
     ones.
     """
 
@@ -122,7 +122,7 @@ class CFAIRClassifier(AdversarialClassifier):
 
 
 class BlindClassifier(RepairClassifier):
-    """The sensitive columns are taken away: nobody is treated differently for them alone, though
+    """Network without the sensitive columns: nobody is treated differently for them alone, though
     others may stand for them.
     """
 
@@ -132,7 +132,7 @@ class BlindClassifier(RepairClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RetrainClassifier(RepairClassifier):
-    """A network learns, a search finds whom it treats unfairly, and it learns again with them:
+    """Network that learns; a search finds whom it treats unfairly, and it learns again with them:
     `repair.Retrain`, with its settings.
 
     `budget` limits each search; None is the repair's own.

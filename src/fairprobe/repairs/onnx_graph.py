@@ -1,4 +1,4 @@
-"""A post-hoc repair inside an ONNX file: one graph with the same inputs and outputs, which makes
+"""Post-hoc repair inside an ONNX file: one graph with the same inputs and outputs, which makes
 the counterparts of its rows, asks the given graph about all of them at once and combines the
 answers.
 
@@ -33,7 +33,7 @@ LABELS = {7: -1, 8: "ask a human"}  # of type int64 and text: what a human decid
 
 @dataclass(frozen=True)
 class Scores:
-    """The output that holds class scores: its `name`, the number of `columns` (0: it has one axis),
+    """Output that contains class scores: its `name`, the number of `columns` (0: it has one axis),
     and what they are. `labels` are further outputs with a label for each row: that of each class.
     """
 

@@ -10,9 +10,10 @@ Amounts     discriminated against: c(x) > τ, the answer of a counterpart differ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isfinite
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,11 +22,12 @@ from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents import IFR
 from fairprobe.documents.fairness import TAU
+from fairprobe.documents.repair import Measured, OtherAttribute
 from fairprobe.errors import DataError
 from fairprobe.judgement import judge
 from fairprobe.metrics import as_estimate, fairness, individual_fairness
 from fairprobe.metrics.individual import Over, Pairs, check_pairs, check_taus
-from fairprobe.metrics.rates import dm_rs
+from fairprobe.metrics.rates import affected_rate, dm_rs
 from fairprobe.metrics.scores import amount_quality, change_of
 from fairprobe.models import Model, ScoreModel, Tolerance, TorchModel, one_thread
 from fairprobe.networks import is_constant
@@ -33,6 +35,10 @@ from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.repairs.comparisons import Answers
 from fairprobe.results import Estimate, Rate
 from fairprobe.schema.domain import Domain
+from fairprobe.search import Budget, choose_seeds, search
+from fairprobe.search.catalogue import method_named
+from fairprobe.search.neuron_bias import NeuronBias, neuron_bias
+from fairprobe.search.settings import with_settings
 
 OnStage: TypeAlias = Callable[[str, int, int, str], None]  # the stage, done, total, a note
 PEOPLE = 5_000  # plausible or possible people for each rate
@@ -281,3 +287,100 @@ def draw(maker: PlausiblePeople, people: int, rng: np.random.Generator) -> Rows:
         if people <= MIN_PEOPLE:
             raise
         return draw(maker, max(MIN_PEOPLE, people // 3), rng)
+
+
+# -- measurements of a model -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Measure all models of a proof on the same people, with the same seeds of the search."""
+
+    panel: Panel
+    report: OnStage
+    method: str
+    variant: str | None
+    budget: Budget
+    samples: int
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    def measured(self, name: str, model: Model, test: Ints | None = None) -> Measured:
+        """Measure a model; `test` are the people held out, or those of them whom it answers."""
+        panel, target, report = self.panel, self.panel.target, self.report
+        data, domain, seed = panel.data, panel.data.domain, panel.seed
+        model = target.adapted(model)
+        test = panel.test if test is None else test
+        stage = f"Measuring: {name}"
+        report(stage, 0, 4, "the people held out")
+        with one_thread():
+            held_out = target.measure(data, seed, model, test)
+            report(stage, 1, 4, "everybody in the data, plausible and possible people")
+            everybody = data.x[domain.comparable(data.x)]
+            possible = dm_rs(domain, model, rng=self._rng(0), samples=self.samples)
+            others = tuple(self._other(model, other, test) for other in panel.others)
+            bias = None
+            if isinstance(model, TorchModel):
+                report(stage, 2, 4, "the neurons")
+                bias = neuron_bias(domain, model, everybody)
+            report(stage, 3, 4, "the same search")
+            idis, tried = self._searched(model, bias)
+        return Measured(
+            **held_out,
+            people=affected_rate(domain, model, everybody),
+            plausible=None if panel.maker is None else affected_rate(domain, model, panel.crowd),
+            dm_rs=possible,
+            idis=idis,
+            tried=tried,
+            auc=None if bias is None else finite(bias.auc),
+            auc_scale_free=(
+                None if bias is None else finite(max(layer.auc_scale_free for layer in bias.layers))
+            ),
+            others=others,
+            is_constant=target.is_constant(model, data.x[test]),
+            alone={attribute: self._people(model, attribute) for attribute in panel.alone},
+        )
+
+    def _rng(self, purpose: int) -> np.random.Generator:
+        return np.random.default_rng([self.panel.seed, purpose])
+
+    def _people(self, model: Model, name: str) -> Rate:
+        domain, x = self.panel.data.domain.with_sensitive(name), self.panel.data.x
+        return affected_rate(domain, model, x[domain.comparable(x)])
+
+    def _other(self, model: Model, name: str, test: Ints) -> OtherAttribute:
+        panel = self.panel
+        domain = panel.data.domain.with_sensitive(name)
+        return OtherAttribute(
+            name=name,
+            dm_rs=dm_rs(domain, model, rng=self._rng(0), samples=self.samples),
+            ifr_b=panel.target.ifr_by(domain, panel.seed, model, panel.data.x[test]),
+        )
+
+    def _searched(self, model: Model, bias: NeuronBias | None) -> tuple[int, int]:
+        domain, x = self.panel.data.domain, self.panel.data.x
+        settings, budget = self._settled()
+        seeds = choose_seeds(domain, x, budget, rng=self._rng(1))
+        method = method_named(self.method, self.variant, bias=bias, x=domain.clip(x), **settings)
+        found = search(
+            domain, model, method, seeds, budget, rng=self._rng(2), people=self.panel.maker
+        )
+        if found.generation.stopped == "interrupted":  # half a search is not the same search
+            raise KeyboardInterrupt
+        return len(found), found.generation.tried
+
+    def _settled(self) -> tuple[dict[str, Any], Budget]:
+        """Return the settings of the method, and the budget with the iterations left to it."""
+        steps: dict[str, Any] = {
+            name: getattr(self.budget, name) for name in ("global_iterations", "local_iterations")
+        }
+        nothing: dict[str, Any] = dict.fromkeys(steps)
+        settings, budget = with_settings(
+            self.method, self.settings, replace(self.budget, **nothing)
+        )
+        left = {name: steps[name] for name in steps if name not in settings}
+        return settings, replace(budget, **left)
+
+
+def finite(value: float) -> float | None:
+    """Convert infinities and NaN to None."""
+    return float(value) if isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A post-hoc repair as plain data, for tables as a model takes them: what is saved with it.
+"""Post-hoc repair as plain data, for tables as a model takes them: what is saved with it.
 
 A `Plan` says how the counterparts of a table's rows are made and what becomes of the answers. The
 table is one of *words*, the user's own cells, of which only those of the sensitive and coupled
@@ -46,7 +46,7 @@ Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 @dataclass(frozen=True)
 class Counterparts:
-    """The counterparts of N rows: V tables, which of them could exist (V, N), and which of them has
+    """Counterparts of N rows: V tables, which of them could exist (V, N), and which of them has
     the sensitive values of each row (N,), -1 where these are not known.
     """
 
@@ -172,7 +172,7 @@ def _as_in(cells: pd.Series[Any], column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """A post-hoc repair of a model. `shares` (V,) are the weights of an average. `thresholds` of
+    """Post-hoc repair of a model. `shares` (V,) are the weights of an average. `thresholds` of
     the class `positive` are one for all, or one for each value and a last one where it is unknown.
     `amounts`: the model answers with one number, not with probabilities.
     """

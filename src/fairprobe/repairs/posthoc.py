@@ -1,4 +1,4 @@
-"""What a post-hoc repair is: settings that turn any model into one that answers through it. Nothing
+"""Post-hoc repairs: settings that turn any model into one that answers through it. Nothing
 is trained, so black boxes can be repaired too: forests, boosted trees, ONNX files, endpoints.
 
 A *case* is a person and all their counterparts. `Cases` finds those of rows, each once, so that a
@@ -27,7 +27,7 @@ WHY = "The repair asks your model and combines its answers; it has no neurons of
 
 @dataclass(frozen=True, kw_only=True)
 class PostHoc(Described, ABC):
-    """A post-hoc repair, which describes itself; its settings are the fields of a frozen dataclass.
+    """Post-hoc repair that describes itself; its settings are the fields of a frozen dataclass.
 
     `goal`: whether it is for people and their counterparts, or for groups. It starts from the
     model as it is, and has no dial.

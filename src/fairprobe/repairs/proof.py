@@ -16,16 +16,30 @@ trade-off. Models of classes and of amounts are two targets of the same proof (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import structs
 
 from fairprobe.arrays import Ints, Mask
+from fairprobe.certificates.certify import proved_share
 from fairprobe.datasets.base import Dataset
 from fairprobe.documents.fairness import TAU
+from fairprobe.documents.repair import (
+    Decision,
+    Dial,
+    Limits,
+    Point,
+    Proof,
+    Seed,
+    SeedShares,
+    SubgroupChange,
+)
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import judge
 from fairprobe.metrics.individual import Pairs
@@ -33,9 +47,9 @@ from fairprobe.models import Model, ScoreModel, TorchModel
 from fairprobe.repairs.abstain import HANDED_OVER, Abstain, Abstaining
 from fairprobe.repairs.average import Average
 from fairprobe.repairs.base import ATTEMPTS, Repair, network_of
+from fairprobe.repairs.certified import Certified
 from fairprobe.repairs.comparisons import Answers, GroupGap, Trial
-from fairprobe.repairs.curve import Choose, Point, check_choice, tradeoff
-from fairprobe.repairs.measured import Measured, Workshop
+from fairprobe.repairs.curve import Choose, check_choice, tradeoff
 from fairprobe.repairs.panel import (
     PEOPLE,
     Amounts,
@@ -43,18 +57,16 @@ from fairprobe.repairs.panel import (
     OnStage,
     Panel,
     Target,
+    Workshop,
     fit_people,
 )
 from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.series import BLIND, RANDOM, RETRAINED, Series, Trainer
-from fairprobe.repairs.subgroups import SubgroupChange, changes, subgroups
+from fairprobe.repairs.subgroups import changes, clearest, subgroups
 from fairprobe.repairs.thresholds import Thresholds, groups_of
 from fairprobe.repairs.verdict import (
     LOOKS,
     MIN_SEEDS,
-    Decision,
-    Limits,
-    Outcome,
     decide_post_hoc,
 )
 from fairprobe.results import Rate
@@ -63,49 +75,11 @@ from fairprobe.search import Budget
 BUDGET = Budget(seeds=200, local_iterations=200)
 SAMPLES = 50_000  # possible people for each rate
 AUTO = "auto"
+PROVING = 20.0  # seconds of computing to prove a provable repair
 CRITERIA = {
     "demographic_parity": "difference in the share selected",
     "equal_opportunity": "difference in the share selected of those who deserve it",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Proof:
-    """Describe what a repair did. `before`, `after` and `controls` ("blind", "retrained", "random
-    points") are single models: the given one, the delivered one, and those trained with the same
-    seed. `trials` are all seeds, `decision` is the verdict over them, `groups` are the changes for
-    groups of people. `handed_over`: of an abstaining wrapper, the share of the people held out that
-    a human decides about: of all of them (""), and of those with each sensitive value.
-    """
-
-    repair: Repair | PostHoc
-    model: Model
-    before: Measured
-    after: Measured
-    controls: dict[str, Measured]
-    curve: tuple[Point, ...]
-    trials: tuple[Trial, ...]
-    truth: Ints  # of the people held out
-    delivered: int  # the seed
-    decision: Decision
-    groups: tuple[SubgroupChange, ...]
-    forced: bool
-    limits: Limits
-    handed_over: dict[str, Rate] = field(default_factory=dict)
-
-    @property
-    def outcome(self) -> Outcome:
-        """Accepted, refused or undecided, whether or not it is forced."""
-        return self.decision.outcome
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Reasons against it, in sentences."""
-        return self.decision.reasons
-
-    @property
-    def accepted(self) -> bool:
-        return self.forced or self.outcome == "accepted"
 
 
 def prove(
@@ -130,10 +104,9 @@ def prove(
     max_seeds: int = LOOKS[-1],
     progress: OnStage | None = None,
     kept: Path | None = None,
-    proved: Callable[[TorchModel], float | None] | None = None,
-) -> Proof:
-    """Repair the model and measure what that did. `seed` is that of the split the network was
-    trained with. Trained networks are kept in the folder `kept`, and taken from it.
+) -> tuple[Proof, Model]:
+    """Repair the model; return what that did, and the repaired model. `seed` is that of the split
+    the network was trained with. Trained networks are kept in the folder `kept`, and taken from it.
 
     `max_accuracy_drop` is a share (0.02: two points), `max_harm` the factor by which discrimination
     by another attribute may grow. `force` accepts the repair whatever speaks against it. `curve`
@@ -173,19 +146,63 @@ def prove(
         if curve:
             drop = None if choose is False else max_accuracy_drop
             goal: Choose = "fairness" if isinstance(choose, bool) else choose
+            proved = partial(proved_share, data=data) if isinstance(repair, Certified) else None
             points, chosen, first = tradeoff(trainer, repair, drop, goal, proved)
-        made = _train(trainer, chosen, panel, limits, first, max_seeds) | {"curve": points}
-    test = made.pop("answered", None)
-    networks = made.pop("networks", {})
-    return Proof(
-        **made,
-        before=before or workshop.measured("before", model),
-        after=workshop.measured("after", made["model"], test),
-        controls={name: workshop.measured(name, control) for name, control in networks.items()},
-        truth=data.y[panel.test],
-        forced=force,
+        made = replace(_train(trainer, chosen, panel, limits, first, max_seeds), curve=points)
+    before = before or workshop.measured("before", model)
+    after = workshop.measured("after", made.model, made.answered)
+    controls = {name: workshop.measured(name, control) for name, control in made.networks.items()}
+    if isinstance(repair, Certified):
+        before, after = (
+            structs.replace(measured, proved=proved_share(network, data, PROVING))
+            for measured, network in ((before, model), (after, made.model))
+        )
+        # A blind network ignores the attributes by construction, so all of it is proved.
+        controls[BLIND] = structs.replace(controls[BLIND], proved=1.0)
+    proof = Proof(
+        name=repair.name,
+        title=repair.title,
+        start=repair.start,
+        settings={
+            name: value
+            for name, value in plain_settings(made.repair).items()
+            if name not in ("start", repair.dial)
+        },
+        dial=Dial(name=repair.dial, means=repair.dial_means, value=made.repair.dial_at),
         limits=limits,
+        outcome=made.decision.outcome,
+        forced=force,
+        accepted=force or made.decision.outcome == "accepted",
+        decision=made.decision,
+        seeds=tuple(_seed(trial, data.y[panel.test]) for trial in made.trials),
+        delivered=made.delivered,
+        subgroups=clearest(made.groups, made.decision.confidence),
+        subgroups_compared=len(made.groups),
+        before=before,
+        after=after,
+        controls=controls,
+        curve=made.curve,
+        handed_over=made.handed_over,
     )
+    return proof, made.model
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Made:
+    """Repaired model with the decision about it. `answered` are the people held out whom it
+    answers, `networks` the controls of the seed that is `delivered`.
+    """
+
+    repair: Repair | PostHoc
+    model: Model
+    trials: Sequence[Trial]
+    delivered: int
+    decision: Decision
+    groups: Sequence[SubgroupChange]
+    networks: dict[str, TorchModel] = field(default_factory=dict)
+    curve: tuple[Point, ...] = ()
+    handed_over: dict[str, Rate] = field(default_factory=dict)
+    answered: Ints | None = None
 
 
 def _train(
@@ -195,23 +212,23 @@ def _train(
     limits: Limits,
     first: TorchModel | None,
     max_seeds: int,
-) -> dict[str, Any]:
+) -> _Made:
     """Decide over seeds, and train the controls of the seed that is delivered."""
     series = Series(trainer, repair, panel, limits, first)
     decision, groups, delivered = series.run(max_seeds)
-    return {
-        "repair": repair,
-        "model": panel.target.adapted(delivered.repaired),
-        "trials": tuple(series.trials),
-        "delivered": delivered.seed,
-        "decision": decision,
-        "groups": groups,
-        "networks": {
+    return _Made(
+        repair=repair,
+        model=panel.target.adapted(delivered.repaired),
+        trials=series.trials,
+        delivered=delivered.seed,
+        decision=decision,
+        groups=groups,
+        networks={
             BLIND: trainer.control(repair, BLIND, delivered.seed),
             RETRAINED: delivered.control,
             RANDOM: trainer.control(repair, RANDOM, delivered.seed),
         },
-    }
+    )
 
 
 def _compare_post_hoc(
@@ -221,7 +238,7 @@ def _compare_post_hoc(
     panel: Panel,
     limits: Limits,
     report: OnStage,
-) -> dict[str, Any]:
+) -> _Made:
     """Decide by the people held out. Those whom an abstaining wrapper hands over are left out of
     the measurements after the repair.
     """
@@ -258,16 +275,47 @@ def _compare_post_hoc(
         handed_over=handed.get(""),
         max_handed_over=repair.max_handed_over if isinstance(repair, Abstain) else 1.0,
     )
+    return _Made(
+        repair=repair,
+        model=repaired,
+        trials=(trial,),
+        delivered=seed,
+        decision=decision,
+        groups=harm,
+        handed_over=handed,
+        answered=answered,
+    )
+
+
+def _seed(trial: Trial, truth: Ints) -> Seed:
+    control, repaired = (_shares_of(answers, truth) for answers in (trial.control, trial.repaired))
+    return Seed(seed=trial.seed, control=control, repaired=repaired)
+
+
+def _shares_of(answers: Answers, truth: Ints) -> SeedShares:
+    plausible, right = answers.plausible, answers.right(truth)[answers.labels != HANDED_OVER]
+    return SeedShares(
+        accuracy=float(right.mean()) if len(right) else 0.0,
+        people=float(answers.affected.mean()) if len(answers.affected) else None,
+        plausible=None if plausible is None or not len(plausible) else float(plausible.mean()),
+        possible=answers.possible,
+        ties=answers.ties,
+        is_constant=answers.is_constant,
+    )
+
+
+def plain_settings(settings: Any) -> dict[str, Any]:
+    """List the fields of settings, those of settings within them (a training, a budget) included;
+    leave out what JSON cannot write.
+    """
+    values = {each.name: getattr(settings, each.name) for each in fields(settings)}
     return {
-        "repair": repair,
-        "model": repaired,
-        "curve": (),
-        "trials": (trial,),
-        "delivered": seed,
-        "decision": decision,
-        "groups": harm,
-        "handed_over": handed,
-        "answered": answered,
+        name: plain_settings(value) if is_dataclass(value) else value
+        for name, value in values.items()
+        if value is None
+        or is_dataclass(value)
+        or isinstance(value, str | int)
+        or (isinstance(value, float) and isfinite(value))
     }
 
 

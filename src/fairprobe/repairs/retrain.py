@@ -33,8 +33,7 @@ from fairprobe.errors import DataError, SettingError
 from fairprobe.judgement import judge
 from fairprobe.models import TorchModel, one_thread
 from fairprobe.networks import Examples
-from fairprobe.repairs.base import OnEpoch, Repair, learn
-from fairprobe.repairs.points import with_copies
+from fairprobe.repairs.base import OnEpoch, Repair, learn, with_copies
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, check_method, method_named

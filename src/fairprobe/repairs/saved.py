@@ -1,4 +1,4 @@
-"""A post-hoc repair as a file: what is written, in the format the model came in where that has one
+"""Post-hoc repair as a file: what is written, in the format the model came in where that has one
 that can hold it.
 
     a classifier of scikit-learn, XGBoost or LightGBM      .skops, a classifier around it

@@ -1,4 +1,4 @@
-"""The seeds of a proof: each trains a repaired network and its control from the same initial
+"""Seeds of a proof: each trains a repaired network and its control from the same initial
 weights, and both answer the same people.
 
 All seeds share one split: the people held out are those of the given network. A seed decides on the
@@ -15,21 +15,20 @@ from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
+from msgspec import structs
 from torch import Tensor, nn
 
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents.repair import Decision, Limits, SubgroupChange
 from fairprobe.models import Encoder, TorchModel
 from fairprobe.networks import DenseNetwork, Examples, kept
-from fairprobe.repairs.base import OnEpoch, Repair, alive, in_place_of, learn
+from fairprobe.repairs.base import OnEpoch, Repair, alive, in_place_of, learn, random_points
 from fairprobe.repairs.blind import Blind
 from fairprobe.repairs.comparisons import Trial
 from fairprobe.repairs.panel import Classes, OnStage, Panel, Target
-from fairprobe.repairs.points import random_points
-from fairprobe.repairs.subgroups import SubgroupChange, changes, subgroups
+from fairprobe.repairs.subgroups import changes, subgroups
 from fairprobe.repairs.verdict import (
     ROUNDING,
-    Decision,
-    Limits,
     decide,
     delivered_objections,
     looks,
@@ -187,7 +186,7 @@ class Series:
                 look=look,
                 groups=changed(trial),
             )
-            decision = replace(decision, reasons=reasons)
+            decision = structs.replace(decision, reasons=reasons)
         return decision, harm, self.networks[chosen]
 
     def _train(self, of: int, max_seeds: int) -> None:

@@ -20,58 +20,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from msgspec.structs import replace
 
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.datasets.base import Dataset
+from fairprobe.documents.repair import Share, SubgroupChange
 from fairprobe.metrics.rates import parts_of
-from fairprobe.results import Count, Number, Result
-from fairprobe.results import Share as Probability
 from fairprobe.statistics.paired import holm, paired_difference
 
 SMALLEST = 30  # people held out
 SIZE = 0.1  # of the people of a group
-
-Share = Literal["refused", "wrongly refused", "wrong", "error"]
+CLEAREST = 10  # changes that a proof lists
 
 
 @dataclass(frozen=True)
 class Subgroup:
-    """A share of a group of held-out people: which `rows` of them it is about, and the `rest`."""
+    """Share of a group of held-out people: which `rows` of them it is about, and the `rest`."""
 
     name: str
     share: Share
     rows: Ints
     rest: Ints
-
-
-class SubgroupChange(Result, frozen=True, kw_only=True):
-    """The share with the given network, the controls and the repaired networks (means over the
-    seeds); `rest` is that of all other people with the repaired ones. `p`: Holm's p-value of "no
-    harm"; `is_harm`: at the confidence of the verdict.
-    """
-
-    name: str
-    share: Share
-    people: Count
-    given: Number
-    control: Number
-    repaired: Number
-    rest: Number
-    p: Probability
-    is_harm: bool = False
-
-    @property
-    def rise(self) -> float:
-        """Rise of the share above both of the other two."""
-        return self.repaired - max(self.given, self.control)
-
-    def is_harmed(self, alpha: float) -> bool:
-        """Return True if the share rose by more than `SIZE`, beyond noise."""
-        return self.p <= alpha and self.rise > SIZE and self.repaired - self.rest > SIZE
 
 
 def subgroups(data: Dataset, rows: Ints) -> list[Subgroup]:
@@ -149,3 +120,15 @@ def changes(
         replace(change, p=float(value)) for change, value in zip(measured, holm(p), strict=True)
     )
     return tuple(sorted(corrected, key=lambda change: (change.p, -change.rise)))
+
+
+def is_harmed(group: SubgroupChange, alpha: float) -> bool:
+    """Return True if the share rose by more than `SIZE`, beyond noise."""
+    return group.p <= alpha and group.rise > SIZE and group.repaired - group.rest > SIZE
+
+
+def clearest(groups: Sequence[SubgroupChange], confidence: float) -> tuple[SubgroupChange, ...]:
+    """Mark the harm among the clearest changes."""
+    return tuple(
+        replace(group, is_harm=is_harmed(group, 1 - confidence)) for group in groups[:CLEAREST]
+    )

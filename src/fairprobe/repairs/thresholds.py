@@ -1,4 +1,4 @@
-"""A threshold for each group: the favorable answer is given from another probability on in each
+"""Thresholds, one for each group: the favorable answer is given from another probability on in each
 group, so that the groups fare alike.
 
     demographic_parity      the same share of each group gets the favorable answer

@@ -27,11 +27,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
 from fairprobe.arrays import Ints
+from fairprobe.documents.repair import Comparison, Decision, Limits, Spread, SubgroupChange
 from fairprobe.repairs.comparisons import (
     ACCURACY,
     ERROR,
@@ -41,10 +41,8 @@ from fairprobe.repairs.comparisons import (
     POSSIBLE,
     TRAINED_AGAIN,
     Answers,
-    Comparison,
     GroupGap,
     PairedShares,
-    Spread,
     Trial,
     alone,
     compare_numbers,
@@ -52,8 +50,8 @@ from fairprobe.repairs.comparisons import (
     percent,
     populations,
 )
-from fairprobe.repairs.subgroups import SMALLEST, SubgroupChange
-from fairprobe.results import CONFIDENCE, Number, Rate, Result
+from fairprobe.repairs.subgroups import SMALLEST, is_harmed
+from fairprobe.results import CONFIDENCE, Rate
 from fairprobe.statistics.rates import confidence_at_look
 
 LOOKS = (4, 6, 8, 12)  # seeds
@@ -61,33 +59,6 @@ MAX_TIES = 0.01
 ROUNDING = 1e-9  # 0.75 - 0.73 is a little more than 0.02
 MIN_SEEDS = 2  # with one, nothing is known about the noise of seeds
 DEAD = "The repaired network gives everybody the same answer; it decides nothing."
-
-Outcome = Literal["accepted", "refused", "undecided"]
-
-
-class Limits(Result, frozen=True, kw_only=True):
-    """The limits of a repair: the share of accuracy that it may cost, and the factor by which
-    discrimination by another attribute may grow.
-    """
-
-    max_accuracy_drop: Number = 0.02
-    max_harm: Number = 1.3
-
-
-@dataclass(frozen=True)
-class Decision:
-    """`reasons` refuse a repair, `doubts` leave it undecided; with neither it is accepted.
-    `confidence` is that of its last look.
-    """
-
-    reasons: tuple[str, ...]
-    doubts: tuple[str, ...]
-    comparisons: tuple[Comparison, ...]
-    confidence: float = CONFIDENCE
-
-    @property
-    def outcome(self) -> Outcome:
-        return "refused" if self.reasons else "undecided" if self.doubts else "accepted"
 
 
 @dataclass
@@ -224,7 +195,7 @@ class _Ruling:
 
     def judge_groups(self, groups: Sequence[SubgroupChange]) -> None:
         """Refuse harm to groups of people; name the group with the largest."""
-        harmed = [group for group in groups if group.is_harmed(1 - self.confidence)]
+        harmed = [group for group in groups if is_harmed(group, 1 - self.confidence)]
         if not harmed:
             return
         worst = max(harmed, key=lambda group: group.rise)

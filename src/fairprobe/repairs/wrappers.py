@@ -1,4 +1,4 @@
-"""The post-hoc repairs as scikit-learn classifiers around any other, and as functions around any
+"""Post-hoc repairs as scikit-learn classifiers around any other, and as functions around any
 function of a table, such as one that asks an endpoint.
 
 >>> fair = AverageClassifier(XGBClassifier(), sensitive="sex").fit(X, y)

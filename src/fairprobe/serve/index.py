@@ -13,9 +13,9 @@ from fairprobe.documents.images import ImagesDocument
 from fairprobe.errors import StorageError
 from fairprobe.present import (
     image_sentences,
-    repair_sentences,
 )
 from fairprobe.present.table import Cell, measure_cell
+from fairprobe.repairs import report as repairs
 from fairprobe.report import Verdict
 from fairprobe.report.formats import count, interval, percent, plain
 from fairprobe.results import Run
@@ -94,8 +94,8 @@ def _(document: TableRun, place: Place) -> Line:
         "table" if repair is None else "repair",
         words.title(document),
         document.created,
-        words.headline(document) if repair is None else repair_sentences.headline(repair),
-        words.status(document) if repair is None else repair_sentences.outcome(repair),
+        words.headline(document) if repair is None else repairs.headline(repair),
+        words.status(document) if repair is None else repairs.ending(repair),
         (measure_cell(document.people), document.people.estimate),
         (Cell(count(found.idis)), found.idis),
         (NOTHING, None) if accuracy is None else (Cell(percent(accuracy)), accuracy),

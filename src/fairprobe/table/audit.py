@@ -24,6 +24,7 @@ from fairprobe.documents import (
     TableRun,
 )
 from fairprobe.documents.fairness import TAU
+from fairprobe.documents.repair import Proof
 from fairprobe.documents.scores import ToleranceInfo
 from fairprobe.errors import DataError
 from fairprobe.findings import Findings, check_names
@@ -35,7 +36,6 @@ from fairprobe.models import Decision, Model, ScoreModel, Tolerance, TorchModel,
 from fairprobe.people.plausible import FEWEST as FEWEST_ROWS
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.people.resemblance import resemblance
-from fairprobe.repairs.proof import Proof
 from fairprobe.repairs.written import WrittenModel
 from fairprobe.report.markdown import markdown
 from fairprobe.runs.stages import OnStage
@@ -94,8 +94,8 @@ STREAMS = ("ablation", "domain", "seeds", "search", "people", "single")
 class Audit(AuditResult[TableRun]):
     """The run, and what it is about: data, model, and the findings of the search.
 
-    `interpretation` has the numbers of every neuron of a network. `proof` is that of the repair
-    that made the model, if one did, and `written` the model in the format that it came in.
+    `interpretation` has the numbers of every neuron of a network, `written` is a repaired model in
+    the format that it came in.
     """
 
     run: TableRun
@@ -104,12 +104,16 @@ class Audit(AuditResult[TableRun]):
     findings: Findings
     pairs: list[Pair]
     interpretation: NeuronBias | None = None
-    proof: Proof | None = None
     written: WrittenModel | None = None
 
     @property
     def document(self) -> TableRun:
         return self.run
+
+    @property
+    def repair(self) -> Proof | None:
+        """The proof of the repair that made the model, if one did."""
+        return self.run.repair
 
     def files(self) -> dict[str, Write]:
         """Write the findings; the network, unless it is the user's own program; and the schema of a
@@ -117,7 +121,7 @@ class Audit(AuditResult[TableRun]):
         """
         files: dict[str, Write] = {FINDINGS: self._write_findings}
         network = self.model.network if isinstance(self.model, ScoreModel) else self.model
-        repair = self.run.any_repair
+        repair = self.run.repair
         folder = REFUSED if repair is not None and not repair.accepted else MODEL
         if self.written is not None:
             files[folder] = self.written.save

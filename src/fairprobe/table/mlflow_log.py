@@ -115,7 +115,7 @@ def _log(mlflow: Any, run_id: str, run: TableRun, prefix: str, folder: Path) -> 
 
 def _params(run: TableRun) -> dict[str, Any]:
     """Return what the numbers depend on."""
-    search, repair, decision = run.generation, run.any_repair, run.model.decision
+    search, repair, decision = run.generation, run.repair, run.model.decision
     rule = "" if decision is None else rule_in_short(decision)
     if run.amounts is not None:
         rule = f"tolerance {tolerance(run.amounts.tolerance)}"
@@ -136,7 +136,7 @@ def _params(run: TableRun) -> dict[str, Any]:
 
 
 def _tags(run: TableRun) -> dict[str, Any]:
-    repair = run.any_repair
+    repair = run.repair
     outcome = "" if repair is None else "accepted" if repair.accepted else repair.outcome
     return {
         "verdict": verdict(run),

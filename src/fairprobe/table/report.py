@@ -12,6 +12,7 @@ from fairprobe.metrics.group import IMPACT_RATIO
 from fairprobe.metrics.quality import ACCURACY
 from fairprobe.metrics.rates import DM_RS
 from fairprobe.metrics.scores import CHANGE
+from fairprobe.repairs.report import repair_section, repair_summary
 from fairprobe.report import Code, Notes, Number, Section, Table, Terms, Text, Verdict
 from fairprobe.report.formats import (
     amount,
@@ -39,11 +40,7 @@ from fairprobe.table.groups import (
 from fairprobe.table.neurons import neurons_section
 from fairprobe.table.people import PEOPLE
 from fairprobe.table.plausible import PLAUSIBLE_PEOPLE
-from fairprobe.table.proofs import (
-    amounts_repair_section,
-    chat_section,
-    repair_section,
-)
+from fairprobe.table.proofs import chat_section
 from fairprobe.table.repeat import python
 from fairprobe.table.severity import severity_number
 from fairprobe.table.words import (
@@ -79,8 +76,9 @@ def report(run: TableRun) -> Section:
         title(run),
         [
             _facts(run),
-            _repair(run),
+            repair_summary(run.repair, name(run)) if run.repair else None,
             _summary(run),
+            repair_section(run.repair, run.data.classes) if run.repair else None,
             None if amounts is None else change_section(run, amounts),
             affected_section(run),
             chat_section(run.chat) if run.chat else None,
@@ -96,14 +94,8 @@ def report(run: TableRun) -> Section:
             _subject(run),
             _repeat(run),
         ],
-        eyebrow=f"Fairness audit{f' of a repaired {noun(run)}' if run.any_repair else ''}",
+        eyebrow=f"Fairness audit{f' of a repaired {noun(run)}' if run.repair else ''}",
     )
-
-
-def _repair(run: TableRun) -> Section | None:
-    if run.amounts is not None and run.amounts.repair is not None:
-        return amounts_repair_section(run.amounts.repair, run.sensitive)
-    return None if run.repair is None else repair_section(run.repair, name(run), run.data.classes)
 
 
 # -- the first screen ------------------------------------------------------------------------------

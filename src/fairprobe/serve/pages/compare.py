@@ -12,8 +12,8 @@ from fairprobe.documents import TableRun
 from fairprobe.errors import SettingError
 from fairprobe.gate.difference import changes, require_comparable
 from fairprobe.measures import Measure, Reading, added_readings
-from fairprobe.present import repair_figures, repair_sentences
 from fairprobe.present.table import Cell, Kind, Table
+from fairprobe.repairs import report
 from fairprobe.report.formats import WRITERS, change, decimal, interval
 from fairprobe.serve.desk import answer, desk_of
 from fairprobe.serve.index import KINDS, line_of
@@ -62,10 +62,10 @@ def _repair(tables: list[TableRun]) -> dict[str, object] | None:
     if repair is None:
         return None
     return {
-        "headline": repair_sentences.headline(repair),
-        "outcome": repair_sentences.outcome(repair),
-        "sentences": repair_sentences.changed(repair, name_of(tables[1])),
-        "table": repair_figures.before_and_after(repair, tables[1].data.classes),
+        "headline": report.headline(repair),
+        "outcome": report.ending(repair),
+        "sentences": report.changes(repair, name_of(tables[1])),
+        "table": report.before_and_after(repair, tables[1].data.classes),
     }
 
 
