@@ -121,11 +121,8 @@ def test_adult_reads_in_words() -> None:
     assert person["age"] == "50–59"
     assert person["workclass"] == "not known"
     assert person["fnlwgt"] == "180,000–199,999"
-    assert (person["gender"], person["race"], data.classes[data.y[27]]) == (
-        "Male",
-        "Asian-Pac-Islander",
-        ">50K",
-    )
+    expected = ("Male", "Asian-Pac-Islander", ">50K")
+    assert (person["gender"], person["race"], data.classes[data.y[27]]) == expected
 
 
 def test_adult_equals_the_literatures_coding(assets: Path) -> None:

@@ -80,11 +80,8 @@ def celeba(root: Path, ending: str = "txt") -> Path:
 @pytest.mark.parametrize("ending", ["txt", "csv"])
 def test_celeba_tells_gender_and_age_and_its_test_part(tmp_path: Path, ending: str) -> None:
     images = open_images(celeba(tmp_path, ending))
-    assert (images.name, images.images.shape, numbers(images)) == (
-        "CelebA",
-        (6, 3, 11, 9),
-        [1, 2, 3, 4, 5, 6],
-    )
+    expected = ("CelebA", (6, 3, 11, 9), [1, 2, 3, 4, 5, 6])
+    assert (images.name, images.images.shape, numbers(images)) == expected
     assert words(images, "gender") == ["male", "female"] * 3
     assert words(images, "age") == ["young"] * 3 + ["old"] * 3
     assert words(images, "pale_skin") == ["no"] * 5 + ["yes"]
@@ -456,11 +453,8 @@ def test_an_npz_of_own_pictures(tmp_path: Path) -> None:
         split=np.array([0, 0, 0, 1, 1, 1]),
     )
     images = open_images(path)
-    assert (images.name, images.classes, images.y.tolist()) == (
-        "own",
-        ("not a face", "face"),
-        [1, 1, 1, 1, 1, 0],
-    )
+    expected = ("own", ("not a face", "face"), [1, 1, 1, 1, 1, 0])
+    assert (images.name, images.classes, images.y.tolist()) == expected
     assert np.array_equal(images.images, FACES.transpose(0, 3, 1, 2))
     assert words(images, "gender") == ["man", "woman", "man", "woman", "man", "?"]
     assert words(images, "town") == ["Rome", "Oslo", "Oslo", "?", "Rome", "?"]

@@ -47,13 +47,8 @@ def test_a_file_becomes_a_data_set(path: Path) -> None:
     data = open_table(path, label="income", sensitive=["sex", "region"], favourable="high")
     assert data.name == "my"
     assert data.domain.names == ("age", "sex", "region", "hours", "pay")
-    assert [attribute.kind for attribute in data.domain.attributes] == [
-        "integer",
-        "categorical",
-        "categorical",
-        "integer",
-        "real",
-    ]
+    kinds = ["integer", "categorical", "categorical", "integer", "real"]
+    assert [attribute.kind for attribute in data.domain.attributes] == kinds
     assert (data.domain.sensitive, data.protected) == (("sex", "region"), ("sex", "region"))
     assert (data.label, data.classes, data.favourable) == ("income", ("high", "low"), 0)
     assert data.y.tolist() == [0, 1, 1, 1]
@@ -190,11 +185,8 @@ def test_a_domain_file_decides_what_the_columns_are(path: Path, tmp_path: Path) 
     # 'm' is no category and '?' a gap: both −1; ages 27 and 61 lie outside the decades 3 to 5 and
     # stay.
     assert data.x.tolist() == [[-1, 0, 3], [0, 1, 4], [0, 1, 2], [-1, 0, 6]]
-    assert data.domain.describe(data.x[0]) == {
-        "sex": "not known",
-        "region": "north",
-        "age": "30–39",
-    }
+    expected = {"sex": "not known", "region": "north", "age": "30–39"}
+    assert data.domain.describe(data.x[0]) == expected
     assert data.domain.outside(data.x).rows.tolist() == [True, False, True, True]
     assert data.card is not None
     assert "sex: 1 gaps; sex: 1 words that are not among its categories" in data.card.about

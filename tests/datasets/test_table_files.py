@@ -105,11 +105,8 @@ def test_gaps_are_gaps_in_frames() -> None:
     )
     assert read_table(frame).isna().to_numpy().tolist() == [[False] * 3, [True] * 3, [False] * 3]
     assert list(read_table(frame)["c"].cat.categories) == ["x", "y"]
-    assert read_table(pl.DataFrame({"w": ["a", "?", None]}))["w"].isna().tolist() == [
-        False,
-        True,
-        True,
-    ]
+    expected = [False, True, True]
+    assert read_table(pl.DataFrame({"w": ["a", "?", None]}))["w"].isna().tolist() == expected
 
 
 def test_blanks_around_cells_and_names_are_no_part_of_them(tmp_path: Path) -> None:

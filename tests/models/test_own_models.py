@@ -320,11 +320,8 @@ def test_a_model_is_audited_by_what_it_answers_itself(name: str) -> None:
     assert (pairs["label"] != pairs["label_other"]).all()
     if name in REPEATED:
         again = repeated("run")
-        assert (again["dm_rs"], again["people"], again["generation"]["idis"]) == (
-            body["dm_rs"],
-            body["people"],
-            body["generation"]["idis"],
-        )
+        expected = (body["dm_rs"], body["people"], body["generation"]["idis"])
+        assert (again["dm_rs"], again["people"], again["generation"]["idis"]) == expected
 
 
 def repeated(folder: Path | str) -> dict[str, Any]:

@@ -109,12 +109,8 @@ def test_a_file_answers_as_its_classifier(name: str, suffix: str, tmp_path: Path
     opened = open_model(saved(model, tmp_path / f"model{suffix}"))
     names = None if table is ARRAY else tuple(table.columns)
     takes = "words" if table is CATEGORICAL else "numbers"
-    assert (opened.takes, opened.width, opened.columns, opened.outputs) == (
-        takes,
-        table.shape[1],
-        names,
-        "probabilities",
-    )
+    expected = (takes, table.shape[1], names, "probabilities")
+    assert (opened.takes, opened.width, opened.columns, opened.outputs) == expected
     assert opened.network is None
     assert "trees" in opened.why
     given = WORDS.iloc[:, ::-1] if takes == "words" else ARRAY

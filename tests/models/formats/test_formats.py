@@ -79,12 +79,8 @@ def test_a_dense_network_is_read_back_bit_for_bit(
 ) -> None:
     network = dense(13, 64, 32, 16, 8, 4, 1 if isinstance(final, nn.Sigmoid) else 2, final=final)
     opened = open_model(WRITERS[ending](network, tmp_path / f"net{ending}"))
-    assert (opened.name, opened.takes, opened.width, opened.why) == (
-        f"net{ending}",
-        "numbers",
-        13,
-        "",
-    )
+    expected = (f"net{ending}", "numbers", 13, "")
+    assert (opened.name, opened.takes, opened.width, opened.why) == expected
     assert isinstance(opened.network, nn.Sequential)
     x = rows(13)
     expected = network(torch.from_numpy(x)).detach()

@@ -309,13 +309,8 @@ def test_a_convolutional_network_is_a_white_box(tmp_path: Path) -> None:
     ours = model.gradient(lambda p: torch.tensor([0.0, 1.0]).expand_as(p), x)
     np.testing.assert_allclose(ours, gradient, atol=1e-5)
     assert np.abs(model.gradient(torch.ones_like, x, layer=next(iter(model.layers(x))))).sum() > 0
-    assert sorted(values.ndim for values in opened.network.parameters()) == [
-        1,
-        1,
-        2,
-        2,
-        4,
-    ]  # the weights, and no other constant
+    expected = [1, 1, 2, 2, 4]
+    assert sorted(values.ndim for values in opened.network.parameters()) == expected
 
 
 @pytest.mark.parametrize("fixed", [1, 8])
@@ -446,12 +441,8 @@ def test_columns_of_text_are_asked_in_words(tmp_path: Path) -> None:
         domains={"ai.onnx.ml": 2},
     )
     opened = open_onnx(path)
-    assert (opened.takes, opened.columns, opened.network, opened.outputs) == (
-        "words",
-        ("age", "sex"),
-        None,
-        "probabilities",
-    )
+    expected = ("words", ("age", "sex"), None, "probabilities")
+    assert (opened.takes, opened.columns, opened.network, opened.outputs) == expected
     answer = opened.predict(pd.DataFrame({"sex": ["m", "f"], "age": [1.0, 2.0]}))
     z = np.array([[1.0, 1.0], [2.0, 0.0]]) @ floats(2, 2)
     np.testing.assert_allclose(answer, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-5)

@@ -167,11 +167,8 @@ def test_a_torch_module_its_class_or_what_builds_it_is_a_white_box(
     name: str, place: str, code: Path
 ) -> None:
     opened = open_own(f"{place}:{name}")
-    assert (opened.kind, opened.takes, opened.width) == (
-        "torch module",
-        "numbers",
-        2 if name == "ready" else None,
-    )
+    expected = ("torch module", "numbers", 2 if name == "ready" else None)
+    assert (opened.kind, opened.takes, opened.width) == expected
     assert opened.network is not None
     with torch.no_grad():
         expected = opened.network(torch.from_numpy(ROWS)).numpy()

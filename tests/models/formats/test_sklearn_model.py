@@ -160,11 +160,8 @@ def test_a_pipeline_takes_words_and_its_network_takes_what_its_steps_make(
     end: Any = make_pipeline(MinMaxScaler(), mlp()) if nested else mlp()
     model = fitted(make_pipeline(steps, "passthrough", end), WORDS)
     opened = open_estimator(model)
-    assert (opened.takes, opened.columns, opened.classes) == (
-        "words",
-        ("age", "sex", "job", "hours"),
-        ("no", "yes"),
-    )
+    expected = ("words", ("age", "sex", "job", "hours"), ("no", "yes"))
+    assert (opened.takes, opened.columns, opened.classes) == expected
     assert opened.encode is not None
     encoded = opened.encode(WORDS)
     assert (encoded.dtype, encoded.shape) == (np.float32, (N, 7))
@@ -372,11 +369,8 @@ def test_a_saved_pipeline_is_a_white_box_again(tmp_path: Path) -> None:
     model = fitted(make_pipeline(by_kind, mlp()), WORDS)
     skops.io.dump(model, tmp_path / "pipe.skops")
     opened = open_skops(tmp_path / "pipe.skops")
-    assert (opened.kind, opened.name, opened.takes) == (
-        "Pipeline with MLPClassifier",
-        "pipe.skops",
-        "words",
-    )
+    expected = ("Pipeline with MLPClassifier", "pipe.skops", "words")
+    assert (opened.kind, opened.name, opened.takes) == expected
     assert opened.encode is not None
     np.testing.assert_allclose(
         network_answers(opened, opened.encode(WORDS)), model.predict_proba(WORDS), atol=1e-5
