@@ -35,15 +35,6 @@ def answers(network: nn.Module, x: Rows) -> Rows:
 # -- the same network ------------------------------------------------------------------------------
 
 
-def test_opening_a_file_draws_no_random_number(tmp_path: Path) -> None:
-    path = write_export(dense(5, 4, 2), tmp_path / "net.pt2")
-    torch.manual_seed(3)
-    open_export(path)
-    after = torch.rand(3)
-    torch.manual_seed(3)
-    assert torch.equal(after, torch.rand(3))
-
-
 class Squeezed(nn.Module):
     """Dropout, in-place activations, one score for each row."""
 

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from fairprobe import models
 from fairprobe.cli import app
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.models import FORMATS, Format, TorchModel
@@ -56,11 +55,6 @@ def test_the_command_lists_formats_for_people_and_programs() -> None:
     listed = json.loads(CliRunner().invoke(app, ["formats", "--format", "json"]).stdout)
     assert [entry["name"] for entry in listed] == [form.name for form in FORMATS]
     assert all(form.title in written for form in FORMATS)
-
-
-def test_an_unknown_name_of_the_room_is_an_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'FORMAT'"):
-        models.FORMAT  # noqa: B018
 
 
 # -- networks --------------------------------------------------------------------------------------

@@ -134,18 +134,6 @@ def test_any_other_model_is_a_white_box_too(tmp_path: Path, name: str) -> None:
         assert np.isfinite(model.gradient(torch.ones_like, x, layer=layer)).all()
 
 
-def test_an_input_for_each_column_takes_its_column(tmp_path: Path) -> None:
-    inputs = [keras.Input((1,), name=name) for name in ("age", "sex", "hours")]
-    model = keras.Model(inputs, layers.Dense(2, activation="softmax")(layers.Concatenate()(inputs)))
-    opened = open_keras(saved(model, tmp_path / "net.keras"))
-    assert opened.columns == ("age", "sex", "hours")
-    assert opened.width == 3
-    x = rows(width=3)
-    np.testing.assert_allclose(
-        opened.predict(x), keras_answers(model, [x[:, :1], x[:, 1:2], x[:, 2:]]), rtol=1e-5
-    )
-
-
 # -- files that are no good ------------------------------------------------------------------------
 
 
@@ -304,12 +292,6 @@ def test_a_file_that_is_no_good_is_explained_in_a_sentence(
     assert len(str(caught.value)) < 500
     assert capfd.readouterr() == ("", "")
     assert not (tmp_path / "marker").exists()
-
-
-def test_the_old_format_is_told_by_its_name_too(tmp_path: Path) -> None:
-    (tmp_path / "model.h5").write_bytes(b"anything")
-    with pytest.raises(ModelError, match=r"model\.save"):
-        open_keras(tmp_path / "model.h5")
 
 
 def test_keras_on_another_back_end_is_explained(

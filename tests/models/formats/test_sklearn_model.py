@@ -5,7 +5,6 @@ and files are never trusted.
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import warnings
 import zipfile
@@ -20,7 +19,7 @@ import skops.io
 from lightgbm import LGBMClassifier
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import (
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
@@ -320,14 +319,6 @@ def test_a_fitted_preprocessor_makes_a_float32_table(tmp_path: Path) -> None:
         np.testing.assert_allclose(table, steps.transform(WORDS), atol=1e-6)
 
 
-def test_a_preprocessor_fitted_on_an_array_is_given_one() -> None:
-    steps = make_pipeline(StandardScaler(), OneHotEncoder(handle_unknown="ignore")).fit(ARRAY)
-    assert (
-        open_encoder_object(steps)(pd.DataFrame(ARRAY, columns=["a", "b"])).shape
-        == steps.transform(ARRAY).shape
-    )
-
-
 class Wordy(BaseEstimator):  # type: ignore[misc]
     def fit(self, x: Any) -> Wordy:
         self.fitted_ = True
@@ -349,32 +340,6 @@ def test_encoders_that_cannot_be_used_are_refused() -> None:
 
 
 # -- files -----------------------------------------------------------------------------------------
-
-
-def test_a_saved_pipeline_is_a_white_box_again(tmp_path: Path) -> None:
-    by_kind = ColumnTransformer(
-        [
-            (
-                "numbers",
-                make_pipeline(SimpleImputer(), StandardScaler()),
-                make_column_selector(dtype_include=float),
-            ),
-            (
-                "words",
-                OneHotEncoder(handle_unknown="ignore"),
-                make_column_selector(dtype_exclude=float),
-            ),
-        ]
-    )
-    model = fitted(make_pipeline(by_kind, mlp()), WORDS)
-    skops.io.dump(model, tmp_path / "pipe.skops")
-    opened = open_skops(tmp_path / "pipe.skops")
-    expected = ("Pipeline with MLPClassifier", "pipe.skops", "words")
-    assert (opened.kind, opened.name, opened.takes) == expected
-    assert opened.encode is not None
-    np.testing.assert_allclose(
-        network_answers(opened, opened.encode(WORDS)), model.predict_proba(WORDS), atol=1e-5
-    )
 
 
 def test_a_file_of_another_version_is_opened_in_silence(tmp_path: Path) -> None:
@@ -551,12 +516,6 @@ def test_a_skops_file_that_unpacks_to_far_more_than_its_size_is_refused(
         file.writestr("schema.json", bytes(2**21))
     with pytest.raises(StorageError, match="would unpack to"):
         open_skops(path)
-
-
-def test_a_skops_file_that_is_a_pipe_is_refused_without_waiting(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "model.skops")
-    with pytest.raises(StorageError, match="not a regular file"):
-        open_skops(tmp_path / "model.skops")
 
 
 @pytest.mark.parametrize("classes", [np.array("no"), np.array([]), 3])
