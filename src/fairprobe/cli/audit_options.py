@@ -218,8 +218,8 @@ def _own_settings(options: AuditOptions, data: Dataset) -> dict[str, Any]:
 
 def print_dry_run(table: NamedTable, given: ModelOptions, options: AuditOptions) -> None:
     """Say how many requests the audit of a chat endpoint takes, and what they may cost."""
-    from fairprobe.present.chat_sentences import planned
     from fairprobe.table.audit import audit
+    from fairprobe.table.chat import planned
 
     settings, data = _settings(options), table.open()
     done = audit(data, given.open(data, nothing_to_train), table.names, **settings)

@@ -17,6 +17,9 @@ from fairprobe.documents.chat import ChatDocument, LeaningDocument
 from fairprobe.measures import Measure, Reading
 from fairprobe.models import Model
 from fairprobe.models.formats.chat import Chat, ChatRows
+from fairprobe.models.formats.chat_usage import ChatUsage
+from fairprobe.report import Cell, Notes, Section, Table, Text
+from fairprobe.report.formats import change, count, listed, plural, points
 from fairprobe.results import CONFIDENCE
 from fairprobe.search import Budget
 from fairprobe.statistics.signed import Leaning, leanings
@@ -101,6 +104,94 @@ def _leanings(
     ]
 
 
+# -- the report ------------------------------------------------------------------------------------
+
+
+def chat_section(chat: ChatDocument) -> Section:
+    """Report whether the answers lean to one sensitive value, and how the endpoint was queried."""
+    rows = [
+        (
+            leaning.value,
+            leaning.than,
+            _outcome(chat, leaning),
+            Cell(change(leaning.mean), f"{change(leaning.low)} to {change(leaning.high)}"),
+            f"{leaning.p:.2g}",
+        )
+        for leaning in chat.leanings
+    ]
+    head = ("value", "compared with", "answer", "difference", "p")
+    return Section(
+        "How the answers lean",
+        [
+            Text(_verdict(chat)),
+            Table(head, rows, words=(0, 1, 2)) if rows else None,
+            Notes(_notes(chat)),
+        ],
+        anchor="leaning",
+    )
+
+
+def _verdict(chat: ChatDocument) -> str:
+    """State whether the answers lean to one side; empty if nobody was compared."""
+    if not chat.leanings:
+        return ""
+    about = f"Over {plural(chat.people, 'different person', 'different people')} in the data"
+    if not chat.found:
+        widest = max(chat.leanings, key=lambda leaning: abs(leaning.mean))
+        return (
+            f"{about}, the answers lean to no side. The largest difference may be chance:"
+            f" {_lean(chat, widest)}."
+        )
+    return f"{about}, {listed([_lean(chat, leaning) for leaning in chat.found])}."
+
+
+def _lean(chat: ChatDocument, leaning: LeaningDocument) -> str:
+    more = "more" if leaning.mean >= 0 else "less"
+    return (
+        f"{_outcome(chat, leaning)} is given {points(abs(leaning.mean))} {more} often with"
+        f" {leaning.value} than with {leaning.than} (interval of the difference"
+        f" {change(leaning.low)} to {change(leaning.high)}, p = {leaning.p:.2g})"
+    )
+
+
+def _outcome(chat: ChatDocument, leaning: LeaningDocument) -> str:
+    return f"“{chat.favorable}”" if leaning.outcome == "favorable" else "no answer"
+
+
+def _notes(chat: ChatDocument) -> list[str]:
+    """Describe the noise, and the answers without a class."""
+    once = "once" if chat.asks == 1 else f"{count(chat.asks)} times"
+    none = (
+        f"{count(chat.refused)} answers were refusals and {count(chat.unreadable)} named no class."
+        if chat.refused or chat.unreadable
+        else "Every answer named a class."
+    )
+    notes = [
+        f"The noise was measured first: {count(chat.varied)} of {count(chat.probed)} questions got"
+        " different answers when they were asked three times. So every question was asked"
+        f" {once}. A person is affected only if all answers agree on each side and differ between"
+        f" the sides; a pair that differed was asked up to {count(chat.settle)} times. That finds"
+        " certain cases; how the answers lean on average is estimated over all people, with every"
+        " answer.",
+        f"Answers: {count(chat.answers)}, of which {count(chat.stored)} were stored from earlier"
+        f" runs. {none} A person without an answer is judged neither affected nor fair.",
+    ]
+    if len(chat.served) > 1:
+        notes.append(
+            f"The server named {len(chat.served)} versions of its model:"
+            f" {listed(chat.served[:5])}. The numbers are about a mixture of them."
+        )
+    return notes
+
+
+def planned(run: TableRun) -> str:
+    """Say what a dry run would send."""
+    if run.chat is None:
+        return "Nothing would be sent."
+    usage = {name: getattr(run.chat, name) for name in ChatUsage.__struct_fields__}
+    return ChatUsage(**usage).planned
+
+
 # -- the measure -----------------------------------------------------------------------------------
 
 MISSING = (
@@ -118,7 +209,7 @@ def _read(document: TableMeasurements) -> list[Reading]:
 
 def _reading(chat: ChatDocument, leaning: LeaningDocument) -> Reading:
     """Read the size of a difference: with an interval on both sides of 0 it is at least 0."""
-    outcome = f"“{chat.favorable}”" if leaning.outcome == "favorable" else "no answer"
+    outcome = _outcome(chat, leaning)
     least, most = sorted((abs(leaning.low), abs(leaning.high)))
     return Reading(
         what=f"difference of {outcome} between {leaning.value} and {leaning.than}",

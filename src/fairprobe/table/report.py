@@ -29,6 +29,7 @@ from fairprobe.report.formats import (
 from fairprobe.report.sections import Status
 from fairprobe.runs.kinds import Kind
 from fairprobe.table.affected import affected_section, definition, pairs_section, values_plot
+from fairprobe.table.chat import chat_section
 from fairprobe.table.generation import IDIS
 from fairprobe.table.groups import (
     change_section,
@@ -40,7 +41,6 @@ from fairprobe.table.groups import (
 from fairprobe.table.neurons import neurons_section
 from fairprobe.table.people import PEOPLE
 from fairprobe.table.plausible import PLAUSIBLE_PEOPLE
-from fairprobe.table.proofs import chat_section
 from fairprobe.table.repeat import python
 from fairprobe.table.severity import severity_number
 from fairprobe.table.words import (
