@@ -51,6 +51,26 @@ pytest.importorskip("cv2")
 SCENES = toy_scenes(11)
 CLI = CliRunner()
 FAST: dict[str, Any] = {"inpainting": "ns"}  # what fills the holes does not matter here
+WHOLE = {"classes": ["person", "car"], "repeats": 1, "clusters": 1, "title": "toys", **FAST}
+
+
+def deleted(scenes: Scenes, detectors: Any, folder: Path, *classes: str, **more: Any) -> SceneAudit:
+    """Audit by deletions of these classes alone."""
+    wanted = {"classes": list(classes) or None, "mutations": ["delete"], **FAST, **more}
+    return audit_scenes(scenes, detectors, folder=folder, **wanted)
+
+
+def named(label: str) -> Callable[[Picture], list[Detection]]:
+    """Make a recognizer that sees one class."""
+
+    def see(image: Picture) -> list[Detection]:
+        return [one for one in fair(image) if one.label == label]
+
+    return see
+
+
+def no_weights(image: Picture) -> list[Detection]:
+    raise RuntimeError("no weights")
 
 
 class _Known:
@@ -73,16 +93,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> SceneAudit:
     """Both recognizers with every mutation."""
     folder = tmp_path_factory.mktemp("scenes")
     both = [_Known(fair), _Known(unfair)]
-    done = audit_scenes(
-        SCENES,
-        both,
-        classes=["person", "car"],
-        repeats=1,
-        clusters=1,
-        folder=folder,
-        title="toys",
-        **FAST,
-    )
+    done = audit_scenes(SCENES, both, folder=folder, **WHOLE)
     done.save(folder)
     write_survey(done, folder)
     return done
@@ -110,9 +121,8 @@ def test_the_tests_are_what_the_recognizer_says_of_the_pictures_on_disk(whole: S
         detect = {"fair": fair, "unfair": unfair}[test.detector]
         assert Counter(one.label for one in detect(pixels)) == test.found
         assert Counter(one.label for one in detect(SCENES.read(test.scene).image)) == test.original
-        assert (
-            test.truth == SCENES.read(test.scene).counts()
-        )  # the fair recognizer is perfect, so the union adds nothing
+        # The fair recognizer is perfect, so the union adds nothing.
+        assert test.truth == SCENES.read(test.scene).counts()
 
 
 def test_a_perfect_recognizer_counts_what_was_inserted_and_deleted(whole: SceneAudit) -> None:
@@ -174,16 +184,8 @@ def test_the_time_is_that_of_unusual_pictures_as_in_the_paper(whole: SceneAudit)
 def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: SceneAudit) -> None:
     before = {path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")}
     asked = _Known.asked.copy()
-    again = audit_scenes(
-        SCENES,
-        [_Known(fair), _Known(unfair)],
-        classes=["person", "car"],
-        repeats=1,
-        clusters=1,
-        folder=whole.evidence.folder,
-        title="toys",
-        **FAST,
-    )
+    both = [_Known(fair), _Known(unfair)]
+    again = audit_scenes(SCENES, both, folder=whole.evidence.folder, **WHOLE)
     assert [vars(test) for test in again.tests] == [vars(test) for test in whole.tests]
     assert {
         path: path.stat().st_mtime_ns for path in whole.evidence.folder.rglob("*/*.[jp]*")
@@ -193,16 +195,10 @@ def test_a_second_run_paints_and_asks_nothing_again_and_says_the_same(whole: Sce
 
 
 def test_two_processes_paint_the_same_pictures(whole: SceneAudit, tmp_path: Path) -> None:
-    done = audit_scenes(
-        SCENES, fair, classes=["person"], mutations=["delete"], folder=tmp_path, workers=2, **FAST
-    )
+    done = deleted(SCENES, fair, tmp_path, "person", workers=2)
     for path in (tmp_path / "pictures").rglob("*.png"):
-        assert (
-            path.read_bytes()
-            == (
-                whole.evidence.folder / "pictures" / path.relative_to(tmp_path / "pictures")
-            ).read_bytes()
-        )
+        alone = whole.evidence.folder / path.relative_to(tmp_path)
+        assert path.read_bytes() == alone.read_bytes()
     assert done.tests
 
 
@@ -213,9 +209,7 @@ def test_a_recognizer_that_fails_on_some_pictures_is_judged_on_the_others(tmp_pa
             raise RuntimeError("two people are too many")
         return found
 
-    done = audit_scenes(
-        toy_scenes(8), moody, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
-    )
+    done = deleted(toy_scenes(8), moody, tmp_path, "car")
     (failure,) = done.document.failures
     assert failure.detector == "moody"
     assert "two people are too many" in failure.reason
@@ -224,11 +218,8 @@ def test_a_recognizer_that_fails_on_some_pictures_is_judged_on_the_others(tmp_pa
 
 
 def test_a_recognizer_that_never_answers_is_an_error(tmp_path: Path) -> None:
-    def broken(image: Picture) -> list[Detection]:
-        raise RuntimeError("no weights")
-
-    with pytest.raises(ModelError, match=r"broken answered for no picture.*no weights"):
-        audit_scenes(toy_scenes(3), broken, folder=tmp_path)
+    with pytest.raises(ModelError, match=r"no_weights answered for no picture.*no weights"):
+        audit_scenes(toy_scenes(3), no_weights, folder=tmp_path)
 
 
 class _Torn(Scenes):
@@ -245,9 +236,7 @@ class _Torn(Scenes):
 
 
 def test_a_picture_that_cannot_be_read_is_named_and_the_others_are_tested(tmp_path: Path) -> None:
-    done = audit_scenes(
-        _Torn(), fair, classes=["person"], mutations=["delete"], folder=tmp_path, **FAST
-    )
+    done = deleted(_Torn(), fair, tmp_path, "person")
     assert any("torn.png cannot be read" in message for message in done.document.messages)
     assert {test.scene for test in done.tests} == set(toy_scenes(3).names)
 
@@ -260,34 +249,18 @@ def test_an_interrupt_keeps_what_was_painted_and_the_next_run_goes_on(tmp_path: 
             stopped.append(True)
             raise KeyboardInterrupt
 
-    def audit(**more: object) -> SceneAudit:
-        return audit_scenes(
-            SCENES,
-            fair,
-            classes=["person"],
-            mutations=["delete"],
-            folder=tmp_path,
-            **FAST,
-            **more,  # type: ignore[arg-type]
-        )
-
-    first = audit(progress=stop)
+    first = deleted(SCENES, fair, tmp_path, "person", progress=stop)
     assert first.run.stopped is not None
     assert any(
         "fair will be queried for all pictures again" in message
         for message in first.document.messages
     )
     assert first.save(tmp_path).exists()
-    assert audit().run.stopped is None
+    assert deleted(SCENES, fair, tmp_path, "person").run.stopped is None
 
 
 def test_classes_that_no_recognizer_names_are_left_out_and_said(tmp_path: Path) -> None:
-    def only_people(image: Picture) -> list[Detection]:
-        return [one for one in fair(image) if one.label == "person"]
-
-    done = audit_scenes(
-        toy_scenes(4), only_people, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
-    )
+    done = deleted(toy_scenes(4), named("person"), tmp_path, "car")
     assert any("bicycle, car" in message for message in done.document.messages)
     assert all(set(test.truth) == {"person"} for test in done.tests)
 
@@ -295,23 +268,10 @@ def test_classes_that_no_recognizer_names_are_left_out_and_said(tmp_path: Path) 
 def test_a_background_that_is_not_annotated_is_named_as_a_limit(tmp_path: Path) -> None:
     bare = [replace(one, stuff=np.zeros_like(one.stuff)) for one in toy_scenes(4)]
     for given, said in ((bare, True), (list(toy_scenes(4)), False)):
-        done = audit_scenes(
-            GivenScenes(given), fair, mutations=["delete"], folder=tmp_path / str(said), **FAST
-        )
+        done = deleted(GivenScenes(given), fair, tmp_path / str(said))
         assert said == any(
             "background of 4 of 4 scenes is not annotated" in one for one in done.document.messages
         )
-
-
-def test_what_can_only_be_wrong_is_said_before_the_work() -> None:
-    with pytest.raises(SettingError, match=r"Unknown mutation 'insrt'\. Did you mean 'insert'"):
-        audit_scenes(SCENES, fair, mutations=["insrt"])  # type: ignore[list-item]
-    with pytest.raises(SettingError, match="There is no recognizer"):
-        audit_scenes(SCENES, [])
-    with pytest.raises(SettingError, match="at least 1 repeat"):
-        audit_scenes(SCENES, fair, repeats=0)
-    with pytest.raises(SettingError, match="in-painting"):
-        audit_scenes(SCENES, fair, inpainting="magic")
 
 
 # -- what lies in the folder is used again only if it is still right -------------------------------
@@ -334,14 +294,7 @@ def test_a_scene_that_has_changed_under_its_name_is_mutated_again(
     after = [changed(before[0]), *before[1:]]
 
     def pictures(scenes: list[Scene], folder: Path) -> dict[str, bytes]:
-        done = audit_scenes(
-            GivenScenes(scenes),
-            fair,
-            classes=["person"],
-            mutations=["delete"],
-            folder=folder,
-            **FAST,
-        )
+        done = deleted(GivenScenes(scenes), fair, folder, "person")
         return {name: made.path.read_bytes() for name, made in done.evidence.pictures().items()}
 
     pictures(before, tmp_path / "again")
@@ -350,14 +303,7 @@ def test_a_scene_that_has_changed_under_its_name_is_mutated_again(
 
 def test_a_kill_between_a_picture_and_its_control_costs_the_control_alone(tmp_path: Path) -> None:
     def audited() -> dict[Path, int]:
-        audit_scenes(
-            GivenScenes(list(toy_scenes(2))),
-            fair,
-            classes=["person"],
-            mutations=["delete"],
-            folder=tmp_path,
-            **FAST,
-        )
+        deleted(toy_scenes(2), fair, tmp_path, "person")
         return {path: path.stat().st_mtime_ns for path in (tmp_path / "pictures").rglob("*.png")}
 
     before = audited()
@@ -395,37 +341,18 @@ def test_a_picture_that_was_damaged_in_the_folder_is_named(tmp_path: Path) -> No
 
 
 def test_a_recognizer_that_never_answers_does_not_stop_the_others(tmp_path: Path) -> None:
-    def broken(image: Picture) -> list[Detection]:
-        raise RuntimeError("no weights")
-
-    done = audit_scenes(
-        toy_scenes(3),
-        [fair, broken],
-        classes=["car"],
-        mutations=["delete"],
-        folder=tmp_path,
-        **FAST,
-    )
+    done = deleted(toy_scenes(3), [fair, no_weights], tmp_path, "car")
     assert {test.detector for test in done.tests} == {"fair"}
     assert done.unfair.keys() == {"fair"}
     assert any(
-        "broken answered for no picture" in message and "no weights" in message
+        "no_weights answered for no picture" in message and "no weights" in message
         for message in done.document.messages
     )
     assert done.save(tmp_path).exists()
 
 
 def test_two_functions_from_one_maker_do_not_get_each_others_answers(tmp_path: Path) -> None:
-    def only(label: str) -> Callable[[Picture], list[Detection]]:
-        def see(image: Picture) -> list[Detection]:
-            return [one for one in fair(image) if one.label == label]
-
-        return see
-
-    both = [only("car"), only("person")]
-    done = audit_scenes(
-        toy_scenes(2), both, classes=["bicycle"], mutations=["delete"], folder=tmp_path, **FAST
-    )
+    done = deleted(toy_scenes(2), [named("car"), named("person")], tmp_path, "bicycle")
     seen = {
         name: {label for counts in done.evidence.counts(name).values() for label in counts}
         for name in done.evidence.originals
@@ -454,9 +381,7 @@ def test_a_function_that_has_changed_under_its_name_is_queried_again(tmp_path: P
         return [one for one in fair(image) if one.label not in blind]
 
     def bicycles() -> int:
-        done = audit_scenes(
-            toy_scenes(2), see, classes=["car"], mutations=["delete"], folder=tmp_path, **FAST
-        )
+        done = deleted(toy_scenes(2), see, tmp_path, "car")
         return sum(counts["bicycle"] for counts in done.evidence.counts("see").values())
 
     assert bicycles() == 2
@@ -475,6 +400,10 @@ def test_a_function_that_has_changed_under_its_name_is_queried_again(tmp_path: P
         ({"clusters": 0}, "at least one cluster"),
         ({"timeout": float("inf")}, "time-out"),
         ({"rate": float("nan")}, "rate of requests"),
+        ({"mutations": ["insrt"]}, r"Unknown mutation 'insrt'\. Did you mean 'insert'"),
+        ({"detectors": []}, "There is no recognizer"),
+        ({"repeats": 0}, "at least 1 repeat"),
+        ({"inpainting": "magic"}, "in-painting"),
         (
             {"classes": ["zebra"], "mutations": ["delete"]},
             "No scene has an object of these classes: zebra. There are: bicycle, car, person",
@@ -488,18 +417,14 @@ def test_a_wrong_setting_is_refused_before_any_query(
         raise AssertionError
 
     with pytest.raises(SettingError, match=message):
-        audit_scenes(toy_scenes(1), never, folder=tmp_path, **wrong)
+        audit_scenes(toy_scenes(1), **{"detectors": never, "folder": tmp_path, **wrong})
 
 
 def test_classes_may_be_named_as_others_call_them_and_too_few_objects_are_no_verdict(
     tmp_path: Path,
 ) -> None:
-    asked: dict[str, Any] = {
-        "classes": ["Pedestrian", "person"],
-        "mutations": ["delete", "delete"],
-        "fewest": 50,
-    }
-    done = audit_scenes(toy_scenes(2), fair, folder=tmp_path, **asked, **FAST)
+    twice = {"mutations": ["delete", "delete"], "fewest": 50}
+    done = deleted(toy_scenes(2), fair, tmp_path, "Pedestrian", "person", **twice)
     assert {test.label for test in done.tests} == {"person"}
     assert done.document.mutations == ["delete"]
     assert "no class that was not mutated has 50 objects" in verdict_of(done.run)
@@ -514,15 +439,7 @@ def test_classes_that_no_recognizer_names_do_not_lower_its_accuracy(tmp_path: Pa
             *(found if Counter(one.label for one in found)["person"] else []),
         ]
 
-    done = audit_scenes(
-        toy_scenes(4),
-        lonely,
-        classes=["person"],
-        mutations=["delete"],
-        fewest=1,
-        folder=tmp_path,
-        **FAST,
-    )
+    done = deleted(toy_scenes(4), lonely, tmp_path, "person", fewest=1)
     (row,) = done.document.comparisons.rq6
     assert (row.pictures, row.reference, row.mutated) == (4, 1.0, 0.0)
 
@@ -531,17 +448,8 @@ def test_classes_that_no_recognizer_names_do_not_lower_its_accuracy(tmp_path: Pa
 
 
 def test_the_paper_s_variant_is_the_paper_s_from_painting_to_judging(tmp_path: Path) -> None:
-    done = audit_scenes(
-        toy_scenes(3),
-        fair,
-        classes=["person"],
-        mutations=["insert"],
-        repeats=1,
-        clusters=1,
-        folder=tmp_path,
-        variant="paper",
-        **FAST,
-    )
+    wanted = {**WHOLE, "classes": ["person"], "mutations": ["insert"], "variant": "paper"}
+    done = audit_scenes(toy_scenes(3), fair, folder=tmp_path, **wanted)
     assert done.tests
     assert all(test.as_printed for test in done.tests)
     assert done.document.settings["variant"] == "paper"
@@ -566,14 +474,9 @@ def test_insertions_go_beyond_the_clusters_most_and_the_baseline_stays_within() 
     plan = plan_tasks(facts, seen, settings, find_usual(facts, seen, settings))["one"]
     unusual = {task.scene: task.objects for task in plan if task.kind == "ood"}
     assert unusual == {"s0": 4, "s1": 3, "s2": 1}  # each ends with four, one more than any
-    assert all(
-        1 <= task.objects <= 3 - facts[task.scene].counts["car"]
-        for task in plan
-        if task.kind == "id"
-    )
-    assert not any(
-        task.kind == "id" for task in plan if task.scene == "s2"
-    )  # it has the most already
+    usual = [task for task in plan if task.kind == "id"]
+    assert all(1 <= task.objects <= 3 - facts[task.scene].counts["car"] for task in usual)
+    assert "s2" not in {task.scene for task in usual}  # it has the most already
 
 
 def test_names_of_pictures_cannot_leave_the_folder_or_meet() -> None:
@@ -635,9 +538,8 @@ def test_a_survey_is_written_answered_and_evaluated(whole: SceneAudit, tmp_path:
     folder = whole.evidence.folder
     key = json.loads((folder / "survey.json").read_text())["pictures"]
     page = (folder / "survey.html").read_text()
-    assert not any(
-        one["image"] in page for one in key if one["operator"] != "real"
-    )  # nothing says which are mutated
+    # Nothing says which are mutated.
+    assert not any(one["image"] in page for one in key if one["operator"] != "real")
     answers = tmp_path / "answers.csv"
     with answers.open("w", newline="") as file:
         writer = csv.writer(file)

@@ -17,6 +17,7 @@ from fairprobe.errors import DataError, SettingError, StorageError
 from fairprobe.scenes.scene import Scenes
 from fairprobe.scenes.sources import open_scenes
 from tests.helpers import assets
+from tests.scenes import test_sources
 from tests.scenes.test_sources import said
 
 HEIGHT, WIDTH = 40, 60
@@ -24,12 +25,8 @@ ROAD, PAVEMENT, LIGHT, SKY, PERSON, CAR = 7, 8, 19, 23, 24, 26
 ROADS = frozenset({"road"})
 
 
-def save(path: Path, pixels: npt.NDArray[Any] | None = None) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(
-        np.full((HEIGHT, WIDTH, 3), 90, dtype=np.uint8) if pixels is None else pixels
-    ).save(path)
-    return path
+def save(path: Path, pixels: npt.NDArray[Any] = np.full((40, 60, 3), 90, dtype=np.uint8)) -> Path:  # noqa: B008
+    return test_sources.save(path, pixels)
 
 
 # -- Cityscapes ------------------------------------------------------------------------------------
@@ -72,23 +69,17 @@ def test_instance_maps_of_cityscapes_tell_objects_apart_and_leave_groups_out(
 
 def test_label_maps_of_cityscapes_make_one_object_of_what_touches(tmp_path: Path) -> None:
     numbers = street()
-    save(
-        cityscapes(tmp_path, "labelIds.png"),
-        np.where(numbers >= 1000, numbers // 1000, numbers).astype(np.uint8),
-    )
+    labels = np.where(numbers >= 1000, numbers // 1000, numbers)
+    save(cityscapes(tmp_path, "labelIds.png"), labels.astype(np.uint8))
     scene = open_scenes(tmp_path / "leftImg8bit", tmp_path / "gtFine").read("ulm_0")
     assert scene.counts() == {"car": 1, "person": 2, "traffic light": 2}
 
 
 def test_polygons_of_cityscapes_are_drawn_one_over_the_other(tmp_path: Path) -> None:
-    def box(
-        label: Any, left: int, top: int, right: int, bottom: int, **more: Any
-    ) -> dict[str, Any]:
-        return {
-            "label": label,
-            "polygon": [[left, top], [right, top], [right, bottom], [left, bottom]],
-            **more,
-        }
+    def box(label: str, *sides: int, **more: Any) -> dict[str, Any]:
+        left, top, right, bottom = sides
+        corners = [[left, top], [right, top], [right, bottom], [left, bottom]]
+        return {"label": label, "polygon": corners, **more}
 
     objects = [
         box("road", 0, 20, 59, 39),

@@ -33,6 +33,7 @@ from tests.helpers import assets
 pycocotools: Any = import_module("pycocotools.mask")
 
 HEIGHT, WIDTH = 12, 16
+NO_RECORD = "no record"
 SQUARE = [[2, 3, 6, 3, 6, 9, 2, 9]]  # columns 2 … 5, rows 3 … 8
 
 
@@ -56,11 +57,7 @@ def coco(folder: Path, annotations: list[Any], **changes: Any) -> Scenes:
         "images": [{"id": 1, "file_name": "a.png", "height": HEIGHT, "width": WIDTH}],
         "categories": [{"id": 1, "name": "Pedestrian"}, {"id": 2, "name": "road"}],
         "annotations": [
-            (
-                {"id": at, "image_id": 1, "category_id": 1, **entry}
-                if isinstance(entry, dict)
-                else entry
-            )
+            {"id": at, "image_id": 1, "category_id": 1, **entry} if entry != NO_RECORD else entry
             for at, entry in enumerate(annotations)
         ],
     }
@@ -116,9 +113,8 @@ def test_a_drawn_shape_has_the_orientation_that_it_was_drawn_at(
 def test_upright_is_90_degrees_and_lying_is_0() -> None:
     assert orientation(np.ones((20, 3), dtype=bool)) == 90
     assert orientation(np.ones((3, 20), dtype=bool)) == 0
-    assert orientation(np.eye(9, dtype=bool)[::-1]) == pytest.approx(
-        45
-    )  # from below left to above right
+    from_below_left = np.eye(9, dtype=bool)[::-1]
+    assert orientation(from_below_left) == pytest.approx(45)
 
 
 @pytest.mark.parametrize(
@@ -195,16 +191,16 @@ def test_a_common_name_stays_as_it_is() -> None:
 
 
 def test_an_outline_covers_the_pixels_whose_center_is_inside() -> None:
+    def covered(*points: float) -> Mask:
+        return mask_of([list(points)], (HEIGHT, WIDTH))
+
     wanted = np.zeros((HEIGHT, WIDTH), dtype=bool)
     wanted[3:9, 2:6] = True
     assert np.array_equal(mask_of(SQUARE, (HEIGHT, WIDTH)), wanted)
-    assert (
-        mask_of([[2.6, 3.6, 5.4, 3.6, 5.4, 8.4, 2.6, 8.4]], (HEIGHT, WIDTH)).sum() == 2 * 4
-    )  # columns 3, 4; rows 4 … 7
-    assert not mask_of(
-        [[2.1, 2.1, 2.2, 2.1, 2.2, 2.2]], (HEIGHT, WIDTH)
-    ).any()  # between the centers
-    assert mask_of([[-9, -9, 99, -9, 99, 99, -9, 99]], (HEIGHT, WIDTH)).all()  # beyond every edge
+    columns, rows = 2, 4  # 3 and 4; 4 … 7
+    assert covered(2.6, 3.6, 5.4, 3.6, 5.4, 8.4, 2.6, 8.4).sum() == columns * rows
+    assert not covered(2.1, 2.1, 2.2, 2.1, 2.2, 2.2).any()  # between the centers
+    assert covered(-9, -9, 99, -9, 99, 99, -9, 99).all()  # beyond every edge
 
 
 # Irrational coordinates, so that no edge runs through the center of a pixel, on which two libraries
@@ -264,9 +260,8 @@ def test_coco_objects_have_names_boxes_and_masks_and_crowds_are_left_out(tmp_pat
         ("person", (0, 0, 2, HEIGHT)),
     ]
     assert scene.stuff_names == ("unknown", "road")
-    assert scene.ground(frozenset({"road"})).sum() == 3 * (
-        WIDTH - 2
-    )  # the second person stands before it
+    # The second person stands before it.
+    assert scene.ground(frozenset({"road"})).sum() == 3 * (WIDTH - 2)
     assert scenes.messages == ("annotation 2 of a is a crowd, not one object, and is left out.",)
 
 
@@ -298,7 +293,7 @@ def test_coco_objects_have_names_boxes_and_masks_and_crowds_are_left_out(tmp_pat
 def test_a_bad_annotation_is_reported_and_the_others_count(
     tmp_path: Path, annotation: dict[str, Any], words: str
 ) -> None:
-    scenes = coco(tmp_path, [annotation, "no record", {"segmentation": SQUARE}])
+    scenes = coco(tmp_path, [annotation, NO_RECORD, {"segmentation": SQUARE}])
     assert said(scenes, words), scenes.messages
     assert scenes.read("a").counts() == {"person": 1}
 
@@ -308,17 +303,12 @@ def test_pictures_that_cannot_be_used_are_reported_and_the_others_count(tmp_path
     for name in ("alone.png", "large.png", "x/twice.png"):
         save(folder / name)
     (folder / "broken.png").write_bytes(b"\x89PNG not really")
-    images = [
-        {"id": 1, "file_name": "a.png"},
-        {"id": 2, "file_name": "gone.png"},
-        {"id": 3, "file_name": "broken.png"},
+    named = ("a.png", "gone.png", "broken.png", "../../a.png", "x/twice.png")
+    images: list[dict[str, Any]] = [
+        {"id": at, "file_name": name} for at, name in enumerate(named, 1)
     ]
-    images += [
-        {"id": 4, "file_name": "large.png", "height": 999, "width": 2},
-        {"id": 5, "file_name": "../../a.png"},
-        {"file_name": "b.png"},
-    ]
-    images += [{"id": 6, "file_name": "x/twice.png"}]
+    images += [{"id": 9, "file_name": "large.png", "height": 999, "width": 2}]
+    images += [{"file_name": "b.png"}]
     scenes = coco(tmp_path, [{"segmentation": SQUARE}], images=images)
     assert scenes.names == ("a", "twice")
     for words in (
@@ -397,21 +387,16 @@ def test_the_real_panoptic_sample_says_the_same_as_maps_and_as_run_lengths() -> 
     assert all(same(maps.read(name), runs.read(name)) for name in maps.names)
     for entry in json.loads((sample / "panoptic_examples.json").read_text())["annotations"]:
         scene = maps.read(Path(entry["file_name"]).stem)
-        boxes = {
-            tuple(info["bbox"])
+        expected = {
+            (*info["bbox"], info["area"])
             for info in entry["segments_info"]
             if info["category_id"] < 92 and not info["iscrowd"]
         }
-        areas = sorted(
-            info["area"]
-            for info in entry["segments_info"]
-            if info["category_id"] < 92 and not info["iscrowd"]
-        )
-        assert {
-            (left, top, right - left, bottom - top)
-            for left, top, right, bottom in (item.box for item in scene.instances)
-        } == boxes
-        assert sorted(int(item.mask.sum()) for item in scene.instances) == areas
+        assert expected == {
+            (left, top, right - left, bottom - top, int(item.mask.sum()))
+            for item in scene.instances
+            for left, top, right, bottom in [item.box]
+        }
     assert said(maps, "3 times: is a crowd")
     assert maps.read("000000439180").counts() == {"person": 13, "horse": 11, "truck": 2}
     assert maps.read("000000439180").stuff_names == ("unknown", "tree", "grass", "sky", "earth")
