@@ -35,10 +35,9 @@ import torch
 from PIL import Image
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.scenes.audit import audit_scenes
+from fairprobe.scenes.audit import ANNOTATIONS, PICTURES, audit_scenes, write_coco
 from fairprobe.scenes.demo import LABELS, DrawnDetector, drawn_detector
 from fairprobe.scenes.detectors.base import count_labels
-from fairprobe.scenes.export import ANNOTATIONS, PICTURES, write_coco
 from fairprobe.scenes.mutants import MadePicture, read_mutant
 from fairprobe.scenes.oracles import ORACLES, Test, errors
 from fairprobe.scenes.scene import Box, Instance, Picture, Scene

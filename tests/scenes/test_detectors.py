@@ -36,10 +36,10 @@ from fairprobe.scenes.detectors.base import (
     overlaps,
     suppress,
 )
-from fairprobe.scenes.detectors.detr import DetrDetector
 from fairprobe.scenes.detectors.function import FunctionDetector, OwnDetector
 from fairprobe.scenes.detectors.layouts import DecodedYolox, FastestDet, Ssd, Yolox
 from fairprobe.scenes.detectors.onnx import OnnxDetector
+from fairprobe.scenes.detectors.transformers import DetrDetector
 from fairprobe.scenes.labels import COCO_IDS, COCO_NAMES
 from fairprobe.scenes.queries import IN_VAIN, Failure, RequestCap, query
 from fairprobe.scenes.scene import Picture

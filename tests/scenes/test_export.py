@@ -11,9 +11,15 @@ import pytest
 from PIL import Image
 
 from fairprobe.scenes.analysis import inducing_tests
-from fairprobe.scenes.audit import SceneAudit, audit_scenes
+from fairprobe.scenes.audit import (
+    ANNOTATIONS,
+    PICTURES,
+    SceneAudit,
+    audit_scenes,
+    instances_after,
+    write_coco,
+)
 from fairprobe.scenes.demo import drawn_detector
-from fairprobe.scenes.export import ANNOTATIONS, PICTURES, instances_after, write_coco
 from fairprobe.scenes.scene import Instance, Mutant, Scene
 from fairprobe.scenes.sources import open_scenes
 from tools.streets.drawn import DrawnScenes

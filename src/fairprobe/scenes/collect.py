@@ -10,13 +10,15 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError
 from fairprobe.runs.stages import Stages
 from fairprobe.scenes.cutouts import (
     PAPER,
+    Cutouts,
     CutoutSettings,
     SceneCutouts,
     cutouts_in,
@@ -25,7 +27,13 @@ from fairprobe.scenes.cutouts import (
 )
 from fairprobe.scenes.deletion import knows_background
 from fairprobe.scenes.detectors import FORMS
-from fairprobe.scenes.detectors.base import Detection, Detector, count_labels, renamed
+from fairprobe.scenes.detectors.base import (
+    Detection,
+    Detector,
+    count_labels,
+    renamed,
+    renamed_counts,
+)
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import (
     LayoutAgreement,
@@ -34,7 +42,6 @@ from fairprobe.scenes.detectors.self_test import (
     sample_of,
     settle,
 )
-from fairprobe.scenes.evidence import Evidence, Seen
 from fairprobe.scenes.inpainting import inpainter
 from fairprobe.scenes.mutants import (
     Craft,
@@ -44,11 +51,83 @@ from fairprobe.scenes.mutants import (
     make_mutants,
     read_mutant,
 )
-from fairprobe.scenes.oracles import Test
+from fairprobe.scenes.oracles import Test, reference_counts
 from fairprobe.scenes.perspective import Views
-from fairprobe.scenes.plan import SceneFacts, Settings, Task, find_usual, plan_tasks
+from fairprobe.scenes.plan import SceneFacts, Settings, Task, Usual, find_usual, plan_tasks
 from fairprobe.scenes.queries import Answer, Failure, RequestCap, query
 from fairprobe.scenes.scene import Picture, Scenes
+from fairprobe.storage import Scratch
+
+Seen: TypeAlias = dict[str, tuple[Detection, ...]]  # by scene or by picture
+
+
+@dataclass
+class Evidence:
+    """Scenes, plans, pictures and answers so far."""
+
+    scenes: Scenes
+    detectors: tuple[Detector, ...]
+    settings: Settings
+    folder: Path
+    facts: dict[str, SceneFacts] = field(default_factory=dict)
+    originals: dict[str, Seen] = field(default_factory=dict)
+    usual: Usual | None = None
+    plans: dict[str, list[Task]] = field(default_factory=dict)
+    cutouts: Cutouts = field(default_factory=dict)
+    made: dict[Task, MadePicture] = field(default_factory=dict)
+    skipped: dict[Task, str] = field(default_factory=dict)
+    answers: dict[str, Seen] = field(default_factory=dict)
+    """For each recognizer, by the picture's path below the folder."""
+    tests: list[Test] = field(default_factory=list)
+    agreements: dict[str, LayoutAgreement] = field(default_factory=dict)
+    """Of recognizers that return boxes, with annotated pictures."""
+    realism: dict[str, float] = field(default_factory=dict)
+    """How real mutants look, 0 to 1, by their path below the folder."""
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    messages: list[str] = field(default_factory=list)
+    cap: RequestCap = field(default_factory=RequestCap)
+    """On all requests to remote recognizers together."""
+    temporary: Scratch | None = None  # holds the folder if it is a temporary one
+
+    def counts(self, detector: str) -> dict[str, Counter[str]]:
+        """Count the objects that a recognizer finds in the originals."""
+        return {name: count_labels(found) for name, found in self.originals[detector].items()}
+
+    def named(self, detector: str) -> set[str]:
+        """Return the classes that a recognizer names in any picture."""
+        seen = (self.originals.get(detector, {}), self.answers.get(detector, {}))
+        return {detection.label for part in seen for found in part.values() for detection in found}
+
+    def annotated(self) -> dict[str, Counter[str]]:
+        """Return the annotated counts under the names that classes count as, like those of
+        recognizers.
+        """
+        counted_as = self.scenes.counted_as
+        return {
+            name: renamed_counts(facts.counts, counted_as) for name, facts in self.facts.items()
+        }
+
+    def annotations(self) -> dict[str, Counter[str]]:
+        """Return the annotated counts without classes that no recognizer names in any picture."""
+        every = {*self.originals, *self.answers}
+        named = {label for detector in every for label in self.named(detector)}
+        return {
+            name: Counter({label: n for label, n in counts.items() if label in named})
+            for name, counts in self.annotated().items()
+        }
+
+    def truth(self) -> dict[str, Counter[str]]:
+        """Return the content of each original: the annotation and what all recognizers found."""
+        counts = [self.counts(detector) for detector in self.originals]
+        return {
+            name: reference_counts(annotation, [seen[name] for seen in counts if name in seen])
+            for name, annotation in self.annotations().items()
+        }
+
+    def pictures(self) -> dict[str, MadePicture]:
+        """Return the mutated pictures by their path below the folder."""
+        return {str(made.path.relative_to(self.folder)): made for made in self.made.values()}
+
 
 SETTLING = "Checking detectors on annotated pictures"
 READING = "Reading scenes"
@@ -321,11 +400,11 @@ def _by_turns(
     left = dict(streams)
     while left:
         for name in list(left):
-            one = next(left[name], None)
-            if one is None:
+            answer = next(left[name], None)
+            if answer is None:
                 del left[name]
             else:
-                yield name, *one
+                yield name, *answer
 
 
 def _make(evidence: Evidence, stages: Stages, *, cuts_out: bool) -> None:
@@ -378,16 +457,10 @@ def plan_pictures(
 def studio_of(evidence: Evidence) -> Studio:
     """Collect everything that makes the pictures."""
     settings = evidence.settings
-    return Studio(
-        evidence.scenes,
-        evidence.cutouts,
-        settings.inpainting,
-        evidence.folder / "pictures",
-        settings.seed,
-        _fingerprint(evidence),
-        {name: facts.digest for name, facts in evidence.facts.items()},
-        Craft.of(settings),
-    )
+    digests = {name: facts.digest for name, facts in evidence.facts.items()}
+    folder, craft = evidence.folder / "pictures", Craft.of(settings)
+    inputs = (evidence.scenes, evidence.cutouts, settings.inpainting)
+    return Studio(*inputs, folder, settings.seed, _fingerprint(evidence), digests, craft)
 
 
 def _fingerprint(evidence: Evidence) -> str:
@@ -405,18 +478,10 @@ def _fingerprint(evidence: Evidence) -> str:
     if isinstance(evidence.cutouts, SceneCutouts):
         digest.update(repr(sorted(evidence.cutouts.views.sights.items())).encode())
     for label, several in sorted(evidence.cutouts.items()):
-        for analysis in several:
-            facts = (
-                label,
-                analysis.image.shape,
-                analysis.light,
-                analysis.side,
-                analysis.place,
-                analysis.ground,
-            )
-            digest.update(
-                repr(facts).encode() + analysis.image.tobytes() + analysis.cover.tobytes()
-            )
+        for cutout in several:
+            where = (cutout.light, cutout.side, cutout.place, cutout.ground)
+            facts = repr((label, cutout.image.shape, *where)).encode()
+            digest.update(facts + cutout.image.tobytes() + cutout.cover.tobytes())
     return digest.hexdigest()[:16]
 
 
@@ -424,10 +489,10 @@ def _query_mutants(evidence: Evidence, stages: Stages) -> None:
     jobs = []
     for detector in evidence.detectors:
         own = [
-            evidence.made[one]
+            evidence.made[made]
             for task in evidence.plans[detector.name]
-            for one in (task, replace(task, kind="control"))
-            if one in evidence.made and (one is task or task.has_control)
+            for made in (task, *([replace(task, kind="control")] if task.has_control else []))
+            if made in evidence.made
         ]
         evidence.answers[detector.name] = {}
         jobs.append(_Job(detector, _mutants(evidence, own), len(own)))
@@ -454,6 +519,7 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
     counts = {detector: evidence.counts(detector) for detector in evidence.originals}
     truth, by_path = evidence.truth(), evidence.pictures()
     annotations, counted_as = evidence.annotations(), evidence.scenes.counted_as
+    held_by = evidence.scenes.held_by.items()
     for detector, answers in evidence.answers.items():
         for path, found in answers.items():
             task = by_path[path].task
@@ -471,9 +537,7 @@ def _tests(evidence: Evidence) -> Iterator[Test]:
                 objects=by_path[path].objects,
                 annotation=annotations[task.scene],
                 held=frozenset(
-                    counted_as.get(inner, inner)
-                    for inner, outer in evidence.scenes.held_by.items()
-                    if outer == task.label
+                    counted_as.get(inner, inner) for inner, outer in held_by if outer == task.label
                 ),
                 as_printed=evidence.settings.variant == "paper",
             )

@@ -50,7 +50,7 @@ from fairprobe.scenes.analysis import (
     inducing_tests,
     totals,
 )
-from fairprobe.scenes.evidence import Evidence
+from fairprobe.scenes.collect import Evidence
 from fairprobe.scenes.intervals import correlation, difference, finite, rate_interval
 from fairprobe.scenes.oracles import TINY, Cells, Operator, Oracle, Test
 from fairprobe.scenes.quality import ImageQuality

@@ -22,8 +22,8 @@ from fairprobe.report import Picture as ShownPicture
 from fairprobe.report.formats import SPACE, listed
 from fairprobe.results import Count, Result
 from fairprobe.scenes.analysis import ALL, Analysis, worst_tests
+from fairprobe.scenes.collect import Evidence, Seen
 from fairprobe.scenes.detectors.base import Corners, Detection, overlaps
-from fairprobe.scenes.evidence import Evidence, Seen
 from fairprobe.scenes.mutants import MadePicture, read_mutant
 from fairprobe.scenes.oracles import Oracle, Test
 from fairprobe.scenes.scene import Mutation, Picture

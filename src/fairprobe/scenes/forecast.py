@@ -21,6 +21,7 @@ from fairprobe.report.formats import seconds
 from fairprobe.runs.stages import Stages
 from fairprobe.scenes.collect import (
     SETTLING,
+    Evidence,
     plan_pictures,
     read_scenes,
     studio_of,
@@ -29,7 +30,6 @@ from fairprobe.scenes.collect import (
 from fairprobe.scenes.detectors.base import Detector, renamed
 from fairprobe.scenes.detectors.onnx import OnnxDetector
 from fairprobe.scenes.detectors.self_test import check_answers, sample_of, settle
-from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.mutants import (
     MadePicture,
     make_mutants,

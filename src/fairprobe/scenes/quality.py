@@ -28,10 +28,10 @@ import numpy as np
 from fairprobe.errors import DataError, FairprobeError, SettingError, StorageError
 from fairprobe.models import one_thread
 from fairprobe.results import Count, RankTest, Result
-from fairprobe.scenes.evidence import Evidence
+from fairprobe.scenes.collect import Evidence
+from fairprobe.scenes.detectors.transformers import import_transformers, loading
 from fairprobe.scenes.mutants import MadePicture, read_mutant
 from fairprobe.scenes.plan import random_for
-from fairprobe.scenes.pretrained import import_transformers, loading
 from fairprobe.scenes.scene import Mutation, Picture
 from fairprobe.statistics.ranks import rank_test
 

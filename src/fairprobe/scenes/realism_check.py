@@ -11,9 +11,9 @@ from scipy import ndimage
 
 from fairprobe.errors import FairprobeError
 from fairprobe.results import Count, Result, Share, check_interval
+from fairprobe.scenes.collect import Evidence
 from fairprobe.scenes.cutouts import trimmed
 from fairprobe.scenes.deletion import BESIDE, DEFAULTS, free_places, grown_mask
-from fairprobe.scenes.evidence import Evidence
 from fairprobe.scenes.geometry import is_obstructed, is_single, touches_border
 from fairprobe.scenes.intervals import Ratio
 from fairprobe.scenes.labels import UPRIGHT

@@ -50,7 +50,7 @@ def _open(text: str, names: Sequence[str] | None, least: dict[str, Any]) -> Dete
             return OnnxDetector(path, layout=layout, names=names, **least)
         return OnnxDetector(text, names=names, **least)
     if text.startswith("detr:"):
-        from fairprobe.scenes.detectors.detr import DetrDetector
+        from fairprobe.scenes.detectors.transformers import DetrDetector
 
         return DetrDetector(text.removeprefix("detr:"), **least)
     if text in FORMS[-3:]:

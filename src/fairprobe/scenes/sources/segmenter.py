@@ -19,9 +19,9 @@ import numpy as np
 from fairprobe.errors import DAMAGED, DataError, ModelError, StorageError
 from fairprobe.models import one_thread
 from fairprobe.models.formats.file_checks import first_line
+from fairprobe.scenes.detectors.transformers import digest, import_transformers, loading
 from fairprobe.scenes.geometry import Numbers
 from fairprobe.scenes.labels import UNKNOWN, common, is_stuff
-from fairprobe.scenes.pretrained import digest, import_transformers, loading
 from fairprobe.scenes.scene import Picture, Scene, Scenes
 from fairprobe.scenes.sources.files import (
     MessageLog,
