@@ -15,19 +15,13 @@ if TYPE_CHECKING:
     from fairprobe.scenes.scene import GivenScenes, Instance, Scene, Scenes, sample_scenes
     from fairprobe.scenes.sources import open_scenes
 
-_HOMES = {
-    "LAYOUTS": "scenes.detectors.layouts",
-    "Detection": "scenes.detectors.base",
-    "Detector": "scenes.detectors.base",
-    "GivenScenes": "scenes.scene",
-    "Instance": "scenes.scene",
-    "Scene": "scenes.scene",
-    "Scenes": "scenes.scene",
-    "open_detector": "scenes.detectors",
-    "open_scenes": "scenes.sources",
-    "sample_scenes": "scenes.scene",
+_NAMES = {
+    "detectors": ("open_detector",),
+    "detectors.base": ("Detection", "Detector"),
+    "detectors.layouts": ("LAYOUTS",),
+    "scene": ("GivenScenes", "Instance", "Scene", "Scenes", "sample_scenes"),
+    "sources": ("open_scenes",),
 }
-
 __all__ = [
     "LAYOUTS",
     "Detection",
@@ -43,8 +37,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"fairprobe.{_HOMES[name]}"), name)
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(f"fairprobe.scenes.{module}"), name)
     raise AttributeError(
         f"fairprobe.scenes has no attribute '{name}'. It has: {', '.join(__all__)}."
     )

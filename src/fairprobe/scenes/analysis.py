@@ -42,7 +42,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Final
 
 import numpy as np
@@ -181,39 +180,27 @@ def analyses(
     """Analyze every recognizer with every operator and with all of them together, by every
     oracle.
     """
-
-    def name(test: Test) -> str:
-        return test.detector
-
-    chosen = sorted((test for test in tests if test.kind == kind), key=name)
-    primary: list[list[_Measured]] = []
-    others: list[list[_Measured]] = []
-    for _, group in groupby(chosen, key=name):
-        measured = [
-            _Measured.of(part, oracle, labels, fewest)
-            for part in _by_operator(list(group))
-            for oracle in oracles
+    chosen = [test for test in tests if test.kind == kind]
+    primary: dict[str, list[_Measured]] = {}
+    others: dict[str, list[_Measured]] = {}
+    for detector in sorted({test.detector for test in chosen}):
+        own = [test for test in chosen if test.detector == detector]
+        together, *parts = _by_operator(own)
+        by_oracle = {oracle: _Measured.of(together, oracle, labels, fewest) for oracle in oracles}
+        first = [oracle for oracle in oracles if oracle in PRIMARY] or oracles
+        primary[detector] = [by_oracle.pop(oracle) for oracle in first]
+        others[detector] = [
+            *by_oracle.values(),
+            *(_Measured.of(part, oracle, labels, fewest) for part in parts for oracle in oracles),
         ]
-        together = measured[: len(oracles)]
-        first = [
-            measurement for measurement in together if measurement.oracle in PRIMARY
-        ] or together
-        primary.append(first)
-        others.append(
-            [
-                measurement
-                for measurement in measured
-                if not any(measurement is other for other in first)
-            ]
-        )
     judged = iter(
-        _judge([analysis for several in primary for analysis in several], None, flips, seed)
+        _judge([one for several in primary.values() for one in several], None, flips, seed)
     )
     found: list[Analysis] = []
-    for several, rest in zip(primary, others, strict=True):
+    for detector, several in primary.items():
         mine = [next(judged) for _ in several]
         named = {label for analysis in mine for label in analysis.unfair}
-        found += (*mine, *_judge(rest, named, flips, seed))
+        found += (*mine, *_judge(others[detector], named, flips, seed))
     return tuple(found)
 
 

@@ -294,13 +294,18 @@ def _present(there: Mapping[str, Sequence[Path]], missing: Sequence[str]) -> str
 
 def trimmed(instance: Instance) -> Instance:
     """Return an object without holes and without the outermost pixels of its mask."""
-    mask: Mask = ndimage.binary_fill_holes(instance.mask)
-    if instance.height >= TRIM_FROM:
-        inner = ndimage.minimum_filter(mask, size=2 * TRIMMED + 1, mode="constant")
-        mask = inner if inner.any() else mask
+    mask = without_edge(ndimage.binary_fill_holes(instance.mask))
     (left, top), found = instance.box[:2], Instance.of(instance.label, mask)
     x, y, right, bottom = found.box
     return replace(found, box=(left + x, top + y, left + right, top + bottom))
+
+
+def without_edge(mask: Mask) -> Mask:
+    """Remove the outermost pixels, which show some background, unless the object is small."""
+    if mask.shape[0] < TRIM_FROM:
+        return mask
+    inner: Mask = ndimage.minimum_filter(mask, size=2 * TRIMMED + 1, mode="constant")
+    return inner if inner.any() else mask
 
 
 def cut_out(scene: Scene, instance: Instance) -> Cutout:

@@ -240,11 +240,8 @@ def _checking(evidence: Evidence, tasks: Sequence[Task], tried: Mapping[str, Tri
     looks = [picture.look for picture in made if picture.look is not None]
     patches = sum(count + round(sum(real) * used) for count in counts.values())
     scoring = _scoring(looks, names) * patches if looks and len(names) >= BLOCKS else 0.0
-    return describing + scoring + _measuring(evidence, made, sum(map(_sampled, counts.values())))
-
-
-def _sampled(count: int) -> int:
-    return min(SAMPLE, count)
+    sampled = sum(min(SAMPLE, count) for count in counts.values())
+    return describing + scoring + _measuring(evidence, made, sampled)
 
 
 def _scoring(looks: Sequence[Look], names: Sequence[str]) -> float:

@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, takewhile
+from operator import itemgetter
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -203,7 +204,10 @@ class Views:
         if 2 * len(similar) < SIMILAR:
             return None
         tall = size[0]
-        some = [_tallest(sights.whole) for sights in similar]
+        some = [
+            tuple(sorted(sights.whole, key=itemgetter(1), reverse=True)[:TALLEST_OF_SIMILAR])
+            for sights in similar
+        ]
         feet, heights = _columns(sum(some, ()))
         lines = np.array(_proposed_by_pairs(feet, heights, tall)).reshape(-1, 2)
         if not len(lines):
@@ -294,13 +298,10 @@ def _predicts(line: Perspective, sights: Sights) -> bool:
     return bool(1 / AGREES <= np.median(ratios) <= AGREES)
 
 
-def _alike(one: str, other: str) -> int:
+def _alike(name: str, other: str) -> int:
     """Return the length of the common start of two names."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def _tallest(seen: Seen) -> Seen:
-    return tuple(sorted(seen, key=lambda pair: pair[1], reverse=True)[:TALLEST_OF_SIMILAR])
+    pairs = zip(name, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _columns(seen: Seen) -> tuple[Floats, Floats]:

@@ -26,7 +26,7 @@ from PIL import Image, ImageFilter
 from scipy import ndimage
 
 from fairprobe.arrays import Mask
-from fairprobe.scenes.cutouts import TRIM_FROM, TRIMMED
+from fairprobe.scenes.cutouts import without_edge
 from fairprobe.scenes.deletion import DEFAULTS as DELETION
 from fairprobe.scenes.deletion import DeletionSettings, without
 from fairprobe.scenes.geometry import (
@@ -98,7 +98,7 @@ class Turned:
     def colors(self, image: Picture) -> Picture:
         """Return the colors of the turned object within its new box, from its picture."""
         (left, top, right, bottom), room = self.instance.box, _room(self.instance)
-        mask = np.pad(_trimmed(self.instance.mask), room)
+        mask = np.pad(without_edge(self.instance.mask), room)
         colors = np.pad(image[top:bottom, left:right], ((room, room), (room, room), (0, 0)))
         # The inner colors are continued beyond the edge, so that no background is mixed in.
         nearest = ndimage.distance_transform_edt(~mask, return_distances=False, return_indices=True)
@@ -171,14 +171,6 @@ def turn(instance: Instance, angle: float) -> Turned:
         (left + x, top + y, left + x_end, top + y_end),
         cover[y:y_end, x:x_end].copy(),
     )
-
-
-def _trimmed(mask: Mask) -> Mask:
-    """Remove the outermost pixels, which show some background."""
-    if mask.shape[0] < TRIM_FROM:
-        return mask
-    trimmed: Mask = ndimage.minimum_filter(mask, size=2 * TRIMMED + 1, mode="constant")
-    return trimmed if trimmed.any() else mask
 
 
 def _on_foot(turned: Turned) -> Turned:
