@@ -194,7 +194,7 @@ def analyses(
             *(_Measured.of(part, oracle, labels, fewest) for part in parts for oracle in oracles),
         ]
     judged = iter(
-        _judge([one for several in primary.values() for one in several], None, flips, seed)
+        _judge([part for several in primary.values() for part in several], None, flips, seed)
     )
     found: list[Analysis] = []
     for detector, several in primary.items():

@@ -292,7 +292,7 @@ def _query_originals(evidence: Evidence, stages: Stages) -> None:
     first = [detector for detector in evidence.detectors if not isinstance(detector, OnnxDetector)]
     sample = sample_of(evidence.scenes) if first else []
     sampled = {scene.name for scene in sample} & {*evidence.facts}
-    _query_scenes(evidence, seen, {one.name: sampled for one in first}, SETTLING, stages)
+    _query_scenes(evidence, seen, {detector.name: sampled for detector in first}, SETTLING, stages)
     for detector in first:
         answers = seen[detector.name]
         answered = [scene for scene in sample if scene.name in answers]

@@ -268,7 +268,7 @@ def against_usual(
             total.name: total
             for total in totals(
                 analyses(first, kind=kind, fewest=1, seed=seed),
-                lambda one: one.oracle,
+                lambda analysis: analysis.oracle,
             )
         }
         for kind in ("ood", "id")

@@ -106,12 +106,12 @@ def grown_mask(
     return mask
 
 
-def _add_below(mask: Mask, one: Instance, down: int, aside: int) -> None:
+def _add_below(mask: Mask, instance: Instance, down: int, aside: int) -> None:
     """Add the area this far below the outline of an object, which is higher at its far end."""
-    own = np.pad(one.mask, ((0, down), (aside, aside)))
+    own = np.pad(instance.mask, ((0, down), (aside, aside)))
     below = ndimage.maximum_filter1d(own, down + 1, axis=0, origin=down // 2, mode="constant")
     found = ndimage.maximum_filter1d(below & ~own, 2 * aside + 1, axis=1, mode="constant")
-    left, top, right, bottom = one.box
+    left, top, right, bottom = instance.box
     box = (max(0, left - aside), top, right + aside, bottom + down)
     box = (*box[:2], min(mask.shape[1], box[2]), min(mask.shape[0], box[3]))
     around = Instance("", (left - aside, top, right + aside, bottom + down), found)

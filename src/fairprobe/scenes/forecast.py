@@ -288,7 +288,7 @@ def _time(detector: Detector, evidence: Evidence) -> float:
     scenes = evidence.scenes
     settle(detector, scenes)
     sample = sample_of(scenes) or [scenes.read(name) for name in list(evidence.facts)[:FEWEST]]
-    images = [one.image for one in sample]
+    images = [scene.image for scene in sample]
     detector.detect(images[0].copy())
     start, answers = monotonic(), []
     for image in images:

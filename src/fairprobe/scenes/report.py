@@ -93,14 +93,14 @@ KIND = Kind(name="scenes", title="scenes", format=FORMAT, run=ScenesRun, report=
 def _summary(run: ScenesRun) -> Section:
     """Answer who, how many, how sure, and what now."""
     columns: Columns = {
-        "recognizer": lambda one: one.detector,
-        "pictures": lambda one: count(one.tests),
-        "classes": lambda one: count(len(one.classes)),
-        "shown to fail more": lambda one: listed(run.unfair.get(one.detector, ())) or UNDEFINED,
-        "above the mean": lambda one: count(len(_above(run, one.detector))),
+        "recognizer": lambda row: row.detector,
+        "pictures": lambda row: count(row.tests),
+        "classes": lambda row: count(len(row.classes)),
+        "shown to fail more": lambda row: listed(run.unfair.get(row.detector, ())) or UNDEFINED,
+        "above the mean": lambda row: count(len(_above(run, row.detector))),
         "pictures with an error": _error_rate,
     }
-    first = {one.detector: one for oracle in reversed(ORACLES) for one in run.main(oracle=oracle)}
+    first = {row.detector: row for oracle in reversed(ORACLES) for row in run.main(oracle=oracle)}
     return Section(
         "Verdict",
         [
@@ -226,7 +226,7 @@ def _recognizer(run: ScenesRun, detector: str) -> Section:
     drawn = [a for oracle in ORACLES for a in run.main(detector=detector, oracle=oracle)]
     if not any(analysis.classes for analysis in drawn):
         sentence = "Nothing could be judged."
-    others = [one for one in run.unusual(detector=detector) if one not in drawn and one.classes]
+    others = [row for row in run.unusual(detector=detector) if row not in drawn and row.classes]
     return Section(
         detector,
         [
@@ -333,16 +333,16 @@ def _columns(run: ScenesRun) -> Columns:
         return share(None if control is None else control.mean)
 
     return {
-        "recognizer, mutation": lambda one: f"{one.detector}, {WORDS[one.operator]}",
-        "classes": lambda one: count(len(one.classes)),
-        "above the mean": lambda one: Cell(count(len(one.violations)), share(one.violation_rate)),
-        "shown to fail more": lambda one: listed(one.unfair) or UNDEFINED,
-        "mean rate": lambda one: share(one.mean),
+        "recognizer, mutation": lambda row: f"{row.detector}, {WORDS[row.operator]}",
+        "classes": lambda row: count(len(row.classes)),
+        "above the mean": lambda row: Cell(count(len(row.violations)), share(row.violation_rate)),
+        "shown to fail more": lambda row: listed(row.unfair) or UNDEFINED,
+        "mean rate": lambda row: share(row.mean),
         "mean rate, control": control_mean,
-        "pictures": lambda one: count(one.tests),
-        "with an error": lambda one: count(one.error_inducing),
+        "pictures": lambda row: count(row.tests),
+        "with an error": lambda row: count(row.error_inducing),
         "error rate": _error_rate,
-        "look real": lambda one: share(looks_real(run.comparisons, one.operator)),
+        "look real": lambda row: share(looks_real(run.comparisons, row.operator)),
     }
 
 

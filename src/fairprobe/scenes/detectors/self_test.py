@@ -84,7 +84,7 @@ def settle(detector: Detector, scenes: Scenes) -> LayoutAgreement | None:
     if not sample:
         return None
     found = [_try_layout(detector, at, sample, scenes.counted_as) for at in detector.candidates]
-    found.sort(key=lambda one: (one.layout in detector.failures, -one.score))
+    found.sort(key=lambda result: (result.layout in detector.failures, -result.score))
     best = found[0]
     detector.use(next(layout for layout in detector.candidates if layout.name == best.layout))
     if detector.is_unchecked:

@@ -303,11 +303,11 @@ def _amazon_detections(label: dict[str, Any], height: int, width: int) -> Iterat
     name = common(label["Name"])
     if name in {common(parent["Name"]) for parent in label.get("Parents", ())}:
         return
-    for one in label.get("Instances", ()):
-        place = one["BoundingBox"]
-        left, top = place["Left"] * width, place["Top"] * height
-        right, bottom = left + place["Width"] * width, top + place["Height"] * height
-        yield Detection(name, one["Confidence"] / 100, (left, top, right, bottom))
+    for instance in label.get("Instances", ()):
+        box = instance["BoundingBox"]
+        left, top = box["Left"] * width, box["Top"] * height
+        right, bottom = left + box["Width"] * width, top + box["Height"] * height
+        yield Detection(name, instance["Confidence"] / 100, (left, top, right, bottom))
 
 
 class AzureDetector(VendorDetector):
@@ -374,10 +374,10 @@ class AzureDetector(VendorDetector):
             raise self._unreachable(error) from error
 
 
-def _azure_detection(one: Any) -> Detection:
-    best, place = one.tags[0], one.bounding_box
-    box = (place.x, place.y, place.x + place.width, place.y + place.height)
-    return Detection(common(best.name), best.confidence, box)
+def _azure_detection(entry: Any) -> Detection:
+    best, box = entry.tags[0], entry.bounding_box
+    corners = (box.x, box.y, box.x + box.width, box.y + box.height)
+    return Detection(common(best.name), best.confidence, corners)
 
 
 VENDORS: dict[str, type[GoogleDetector] | type[AmazonDetector] | type[AzureDetector]] = {
