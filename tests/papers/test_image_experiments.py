@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 from PIL import Image
 
 from fairprobe.audits.images import ImageAudit, audit_images
@@ -19,7 +18,7 @@ from fairprobe.datasets.image_layouts import RACES
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import to_dict
 from fairprobe.errors import DataError, SettingError, StorageError
-from fairprobe.images.activation_ratio import InsideBias, LayerActivation
+from fairprobe.images.activation_ratio import ImageGroup, InsideBias, LayerActivation
 from papers import catalogue, insidebias, insidebias_faces, neuronfair_images, paper
 from papers.base import Experiment, Plan, Scale
 from papers.data.fetching import FACES_AND_OTHERS, FAIRFACE, placed
@@ -165,24 +164,35 @@ def test_the_shift_is_the_own_gain_minus_the_others_change() -> None:
     )
 
 
-def ratios(*values: float) -> list[FaceNetwork | None]:
+def comparison(ratio: float, activation: dict[str, float]) -> InsideBias:
+    """A comparison of one layer."""
     layer = LayerActivation(
-        name="conv", maps=1, is_convolution=True, activation={}, low=0, high=1, ratio=1
+        name="last",
+        maps=1,
+        is_convolution=True,
+        activation=activation,
+        ratio=ratio,
+        low=0,
+        high=1,
+        p_value=0.5,
+        by_chance=0.9,
     )
-    layers = [replace(layer, ratio=value) for value in values]
+    groups = [ImageGroup(name=name, images=5) for name in activation]
+    return InsideBias(groups=groups, layers=[layer], decisive=layer, order="image", resamples=100)
+
+
+def ratios(*values: float) -> list[FaceNetwork | None]:
     return [
         FaceNetwork(
             source="faces",
             right={},
-            found=InsideBias(
-                groups=[], layers=[layer], decisive=layer, order="image", resamples=100
-            ),
+            found=comparison(value, {}),
             learnt={},
             tested={},
             score={},
             few=Samples(below_tau=0, beyond_chance=0, ratio=value),
         )
-        for layer, value in zip(layers, values, strict=True)
+        for value in values
     ]
 
 
@@ -336,8 +346,6 @@ def test_a_tied_color_is_common_in_its_digit_and_rare_in_training() -> None:
 
 def digit_network(activation: dict[str, float], **more: Any) -> dict[str, Any]:
     """A result as it is stored, with one layer."""
-    layer = {"name": "last", "activation": activation}
-    found = {"ratio": 0.5, "low": 0.4, "high": 0.6, "by_chance": 0.9, "decisive": "last"}
     return {
         "source": "mnist.npz",
         "learnt": 60,
@@ -345,7 +353,7 @@ def digit_network(activation: dict[str, float], **more: Any) -> dict[str, Any]:
         "ratio": 0.5,
         "highest": "red",
         "samples": {},
-        "found": {**found, "layers": [layer], "curves": {}},
+        "found": to_dict(comparison(0.5, activation)),
         **more,
     }
 
