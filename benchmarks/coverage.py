@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.audits.image_document import _mean as mean_with_interval
 from fairprobe.images.activation_ratio import compare
 from fairprobe.images.excitement import Excitement
+from fairprobe.images.repair import mean_of as mean_with_interval
 from fairprobe.metrics.individual import _share_of_pairs
 from fairprobe.metrics.quality import _f1, _matthews
 from fairprobe.present.table import Table

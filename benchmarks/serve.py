@@ -24,9 +24,9 @@ from statistics import median
 import httpx
 import numpy as np
 import pyarrow as pa
+from fairprobe.audits.image_audit import FINDINGS
 
 from fairprobe import datasets, networks
-from fairprobe.audits.image_audit import FINDINGS
 from fairprobe.findings import _schema, _write
 from fairprobe.search import Budget
 from fairprobe.storage import scratch

@@ -16,15 +16,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fairprobe.arrays import Ints
-from fairprobe.audits.image_settings import ImageAuditSettings, search_settings
-from fairprobe.audits.images import ImageAudit, audit_images
 from fairprobe.datasets.image_sets import open_images
-from fairprobe.documents.images import Found, OtherChanged
 from fairprobe.errors import DataError, SettingError
+from fairprobe.images.audit import audit_images
 from fairprobe.images.measure import people
 from fairprobe.images.models import DetectorSource
-from fairprobe.images.repair import State, Task, fine_tuned, idi_pictures, measure
+from fairprobe.images.repair import Measured, Task, fine_tuned, idi_pictures, measure
+from fairprobe.images.run import ImageAudit
+from fairprobe.images.search import Found
+from fairprobe.images.settings import ImageAuditSettings, search_settings
 from fairprobe.results import Result
+from fairprobe.runs.store import verdict_of
 from papers import paper
 from papers.base import Grid, Plan, Subject, Variant, faces_in, remark, require_paths, with_options
 from papers.data.fetching import FACES_AND_OTHERS
@@ -90,7 +92,7 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
     result = DetectorResult(
         source=source.name,
         messages=document.messages,
-        verdict=document.verdict,
+        verdict=verdict_of(document),
         numbers={},
         used=_used(audited, given),
     )
@@ -100,18 +102,19 @@ def look(settings: Plain, inputs: Inputs) -> DetectorResult:
             result.numbers.setdefault(key, {}).setdefault(method, {})[variant] = value
 
     attribute, change = document.attribute, document.change
-    add("detector", {"accuracy": document.detector.accuracy.estimate})
+    add("detector", {"accuracy": document.detector.quality.accuracy.estimate})
     for name, network in (("head", attribute.head), ("independent", attribute.independent)):
         add(name, {"balanced": None if network is None else network.balanced_accuracy})
-    add("change", {"flips": change.flips.estimate, "other": _other(change.others)})
-    for variant, control in change.controls.items():
-        others = [one.controls[variant].estimate for one in change.others]
-        other = max(others, default=None)
+    others = [one.changed for one in change.others]
+    other = max((one.own.estimate for one in others), default=None)
+    add("change", {"flips": change.flips.own.flips.estimate, "other": other})
+    for variant, control in change.flips.controls.items():
+        other = max((one.controls[variant].estimate for one in others), default=None)
         add("change", {"flips": control.flips.estimate, "other": other}, variant)
     for one in document.generation:
-        add(one.method, {"milliseconds": one.ms_an_image, **_generated(one, one.seeds)})
-        for variant, found in one.controls.items():
-            add(one.method, _generated(found, one.seeds), variant)
+        add(one.method, {"milliseconds": one.ms_an_image, **_generated(one.found.own)})
+        for variant, found in one.found.controls.items():
+            add(one.method, _generated(found), variant)
     for name, state in retrained(audited).items():
         add(name, state)
     return result
@@ -145,11 +148,6 @@ def _names(given: Mapping[str, str]) -> tuple[str, str]:
 
 def _is_other(name: str, settings: Plain) -> bool:
     return bool(name != settings["sensitive"])
-
-
-def _other(others: Sequence[OtherChanged]) -> float | None:
-    """The share of faces in which Δ_sens changes the other attribute as well."""
-    return max((one.changed.estimate for one in others), default=None)
 
 
 def retrained(audited: ImageAudit) -> dict[str, Numbers]:
@@ -191,20 +189,21 @@ def retrained(audited: ImageAudit) -> dict[str, Numbers]:
     return states
 
 
-def _generated(found: Found, seeds: int) -> Numbers:
-    seen, loose = found.seen_by_independent, found.loose
+def _generated(found: Found) -> Numbers:
+    seen, strict, loose = found.seen_by_independent, found.strict, found.loose
     return {
-        "strict_gsr": found.gsr,
-        "strict_idis": found.idis,
-        "gsr": loose.gsr,
+        "strict_gsr": strict.gsr.estimate,
+        "strict_idis": strict.idis,
+        "gsr": loose.gsr.estimate,
         "idis": loose.idis,
-        "at_seed": loose.at_seed / seeds if seeds else None,
+        "at_seed": loose.at_seed.estimate if loose.at_seed.samples else None,
         "l2": loose.l2.mean if loose.l2 else None,
         "seen": seen.estimate if seen else None,
     }
 
 
-def _state(state: State) -> Numbers:
+def _state(measured: Measured) -> Numbers:
+    state = measured.state
     differing, faces = state.differing, state.differing_faces.loose
     return {
         "auc": state.auc,
@@ -214,7 +213,7 @@ def _state(state: State) -> Numbers:
         "differing": differing.loose.estimate if differing.loose.samples else None,
         "strict_differing": differing.strict.estimate if differing.strict.samples else None,
         "differing_faces": faces.estimate if faces.samples else None,
-        "attack": float(state.l2.mean()) if len(state.l2) else None,
+        "attack": float(measured.l2.mean()) if len(measured.l2) else None,
     }
 
 

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
         scenes,
         search,
     )
-    from fairprobe.audits.images import audit_images
     from fairprobe.certificates.certify import Certificate, certify
     from fairprobe.datasets import Dataset
     from fairprobe.findings import Findings
     from fairprobe.gate import Policy, check
+    from fairprobe.images.audit import audit_images
     from fairprobe.judgement import Verdict, judge
     from fairprobe.language.names import audit_names
     from fairprobe.language.text import audit_text
@@ -81,7 +81,7 @@ _HOMES = {
     "TorchModel": "models",
     "Verdict": "judgement",
     "audit": "table.audit",
-    "audit_images": "audits.images",
+    "audit_images": "images.audit",
     "audit_names": "language.names",
     "audit_scenes": "scenes.audit",
     "audit_text": "language.text",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from tests.audits.test_image_audit import pictures
+from tests.images.test_image_audit import pictures
 from tests.toy_scenes import toy_scenes
 
 CLASSES = {"road": 1, "sky": 2, "person": 3, "car": 4, "bicycle": 5}

@@ -22,8 +22,8 @@ from fairprobe.catalogue import MEASURES
 from fairprobe.documents import TableRun, encode, from_dict
 from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.present import render
-from fairprobe.present.terminal import summary
 from fairprobe.report.markdown import markdown
+from fairprobe.report.terminal import terminal
 from fairprobe.runs.reopen import reopen
 from fairprobe.runs.store import read_table_run
 from fairprobe.table.report import report
@@ -257,7 +257,7 @@ def changed(body: Body, at: tuple[str | int, ...], value: object) -> Body:
 
 def read_everywhere(run: Path) -> None:
     document = read_table_run(run)
-    Console(file=io.StringIO()).print(summary(document))
+    Console(file=io.StringIO()).print(terminal(report(document)))
     markdown(report(document))
     encode(document)
     render(document)

@@ -14,14 +14,16 @@ import torch
 from torch import nn
 
 import fairprobe as fp
-from fairprobe.audits.image_settings import Expected
 from fairprobe.datasets.image_sets import ImageAttribute, ImageSet
 from fairprobe.errors import DataError, FairprobeError, SettingError
-from fairprobe.images.target import in_order_of, with_target
+from fairprobe.images.checks import in_order_of, with_target
+from fairprobe.images.report import report
+from fairprobe.images.settings import Expected
 from fairprobe.models import one_thread
-from tests.audits.test_image_audit import judging_by, pictures
+from fairprobe.report.markdown import markdown
 from tests.cli.test_cli import ask
 from tests.images.architectures import CLASSES, LABELS, SIDE, export, resnet, vit
+from tests.images.test_image_audit import judging_by, pictures
 
 FEW: dict[str, Any] = {"faces": 6, "iterations": 2, "repair": False, "methods": ["adf"]}
 
@@ -95,27 +97,26 @@ def test_a_classifier_of_three_ages_is_audited(name: str, models: Path, tmp_path
         expect=expected.append,
         **FEW,
     )
-    body = audit.to_dict()
-    assert body["data"]["classes"] == list(LABELS.values())
-    assert body["target"] == "age"
-    assert "classifier of age" in body["verdict"]
+    run = audit.document
+    assert run.data.classes == list(LABELS.values())
+    assert run.target == "age"
+    assert "classifier of age" in next(report(run).verdicts).text
     network = vit() if name == "vit" else resnet()
     held_out = audit.data.held_out
     with torch.no_grad():
         x = torch.from_numpy(audit.data.images[held_out]).float() / 255
         answers = getattr(network(x), "logits", None) if name == "vit" else network(x)
     right = answers.argmax(dim=1).numpy() == audit.data.y[held_out]  # type: ignore[union-attr]
-    assert body["detector"]["accuracy"]["hits"] == right.sum()
-    by_class = body["detector"]["by_class"]
-    assert sum(one["detection_rate"]["samples"] for some in by_class.values() for one in some) == (
-        held_out.sum()
-    )
-    assert body["detector"]["parts"]["head"] == ("classifier" if name == "vit" else "fc")
-    assert {one["layout"] for one in body["interpretation"]["layers"]} == {
-        "tokens" if name == "vit" else "maps"
-    }
-    assert ("tokens, which are not maps" in " ".join(body["sentences"])) == (name == "vit")
-    assert expected[0].forecast.seconds == body["forecast"]["seconds"] > 0
+    quality = run.detector.quality
+    assert quality.accuracy.hits == right.sum()
+    by_class = [rate for rates in quality.by_class.values() for rate in rates.values()]
+    assert sum(rate.samples for rate in by_class) == held_out.sum()
+    assert run.detector.parts.head == ("classifier" if name == "vit" else "fc")
+    assert run.interpretation is not None
+    layouts = {layer.layout for layer in run.interpretation.layers}
+    assert layouts == {"tokens" if name == "vit" else "maps"}
+    assert ("tokens, which are not maps" in markdown(report(run))) == (name == "vit")
+    assert expected[0].forecast.seconds == run.forecast.seconds > 0
     audit.save(tmp_path / "run")
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Classifier" in page
@@ -158,12 +159,12 @@ def test_other_attributes_are_watched_beside_the_sensitive_one() -> None:
     that looks at one half, seldom changes the other; the head itself is flipped.
     """
     audit = fp.audit_images(people(240), resnet(2), "gender", also=["age"], **FEW)
-    (other,) = audit.to_dict()["change"]["others"]
-    assert other["name"] == "age"
-    assert other["chance"] == pytest.approx(1 / 3)
-    assert other["changed"]["samples"] == 6
-    assert set(other["controls"]) == {"random_signs", "shuffled_labels"}
-    assert "also changes what a head for age sees" in " ".join(audit.to_dict()["sentences"])
+    (other,) = audit.document.change.others
+    assert other.name == "age"
+    assert other.chance == pytest.approx(1 / 3)
+    assert other.changed.own.samples == 6
+    assert set(other.changed.controls) == {"random_signs", "shuffled_labels"}
+    assert "also changes what a head for age sees" in markdown(report(audit.document))
     with pytest.raises(SettingError, match="is the sensitive attribute itself"):
         fp.audit_images(people(), resnet(2), "gender", also=["gender"])
     with pytest.raises(SettingError, match="Did you mean 'age'"):
@@ -181,8 +182,8 @@ def test_a_change_that_cannot_touch_another_attribute_changes_it_nowhere() -> No
     for part in blind.trunk.modules():
         part.register_forward_hook(lambda _, __, output: output * 0 + 1)
     audit = fp.audit_images(both, blind, "gender", also=["other"], **FEW)
-    (other,) = audit.to_dict()["change"]["others"]
-    assert other["changed"]["hits"] == 0
+    (other,) = audit.document.change.others
+    assert other.changed.own.hits == 0
 
 
 def test_the_papers_variant_has_plain_gradients_and_forty_steps() -> None:

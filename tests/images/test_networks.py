@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.errors import DataError, FairprobeError, ModelError, StorageError
 from fairprobe.images.change import Change
+from fairprobe.images.checks import with_target
 from fairprobe.images.detector import Detector, OwnDetector, own_detector, small_detector
 from fairprobe.images.excitement import excitement
 from fairprobe.images.export import exported
@@ -29,7 +30,6 @@ from fairprobe.images.models import DetectorSource
 from fairprobe.images.networks import FromFolder, Preparation, _preparation, open_network
 from fairprobe.images.parts import Parts, _calls
 from fairprobe.images.search import ImageSearch, search_images
-from fairprobe.images.target import with_target
 from tests.images.architectures import (
     CLASSES,
     GELUS,

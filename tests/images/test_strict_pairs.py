@@ -4,22 +4,17 @@ its answer, in the pictures as they are saved.
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 import fairprobe as fp
-from fairprobe.audits.image_document import _mean
 from fairprobe.datasets.pictures import Bytes
-from fairprobe.documents import from_dict
-from fairprobe.documents.images import CountedPairs, Found
-from fairprobe.errors import StorageError
 from fairprobe.images.change import Change
 from fairprobe.images.measure import strict_pairs
+from fairprobe.images.repair import mean_of
+from fairprobe.images.report import report
 from fairprobe.images.search import ImageFindings, ImageSearch, search_images
 from fairprobe.results import Rate
 
@@ -102,41 +97,19 @@ def test_a_search_that_undoes_the_change_of_the_attribute_is_counted_loosely_onl
     assert strict_pairs(detector, detector, *found.pictures(images, change)).all()
 
 
-def test_an_audit_counts_strictly_and_shows_the_loose_count_beside() -> None:
-    from tests.audits.test_image_audit import judging_by, pictures
+def test_an_audit_counts_strictly_and_shows_the_loose_count_too() -> None:
+    from tests.images.test_image_audit import judging_by, pictures
 
-    body = fp.audit_images(
+    run = fp.audit_images(
         pictures(), judging_by(1.0, 0.3), "gender", controls=False, repair=False, step=0.6
-    ).to_dict()
-    by_method = {one["method"]: one for one in body["generation"]}
-    assert all(one["idis"] < one["loose"]["idis"] for one in by_method.values())
-    best = max(by_method.values(), key=lambda one: (one["idis"], one["loose"]["idis"]))
-    assert f"turns {best['idis']} of" in body["verdict"] or best["idis"] == 0
-    assert str(best["loose"]["idis"]) in body["verdict"]
-    assert all(pair["head"][0] != pair["head"][1] for pair in body["pairs"])
-
-
-def counted(idis: int, samples: int = 20) -> dict[str, Any]:
-    rate = Rate.of(idis, samples).to_dict()
-    return {"idis": idis, "at_seed": 0, "success": rate, "gsr": idis / samples, "l2": None}
-
-
-@pytest.mark.parametrize(
-    ("strict", "loose", "words"),
-    [
-        (counted(16), counted(9), "16 pairs count strictly, but only 9 loosely"),
-        (counted(5, 10), counted(9), "different numbers of faces"),
-        (counted(16) | {"idis": 3}, counted(20), "3 pairs were found, but the share counts 16"),
-        (counted(16) | {"at_seed": 2}, counted(20), "2 pairs before any step count strictly"),
-    ],
-)
-def test_counts_that_contradict_each_other_are_refused(
-    strict: dict[str, Any], loose: dict[str, Any], words: str
-) -> None:
-    fine = counted(16) | {"loose": counted(18), "seen_by_independent": None}
-    assert isinstance(from_dict(json.loads(json.dumps(fine)), Found).loose, CountedPairs)
-    with pytest.raises(StorageError, match=words):
-        from_dict(strict | {"loose": loose, "seen_by_independent": None}, Found)
+    ).document
+    counts = [(one.found.own.strict.idis, one.found.own.loose.idis) for one in run.generation]
+    assert all(strict < loose for strict, loose in counts)
+    text = next(report(run).verdicts).text
+    strict, loose = max(counts)
+    assert f"turns {strict} of" in text or strict == 0
+    assert str(loose) in text
+    assert all(pair.head[0] != pair.head[1] for pair in run.pairs)
 
 
 # -- the intervals of the report -------------------------------------------------------------------
@@ -150,13 +123,13 @@ def test_the_interval_of_a_mean_length_holds_the_truth_as_often_as_it_says(
     rng = np.random.default_rng(0)
     held = []
     for _ in range(1000):
-        found = _mean(rng.gamma(shape, 1 / shape, size=count))
+        found = mean_of(rng.gamma(shape, 1 / shape, size=count))
         assert found is not None
         assert found.low is not None
         assert found.high is not None
         held.append(found.low <= 1 <= found.high)
     assert np.mean(held) >= 0.93
-    few = _mean(rng.random(9))
+    few = mean_of(rng.random(9))
     assert few is not None
     assert (few.low, few.high) == (None, None)
 

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fairprobe.audits.images import ImageAudit, audit_images
 from fairprobe.datasets.image_layouts import RACES
 from fairprobe.datasets.image_sets import open_images
 from fairprobe.documents import to_dict
 from fairprobe.errors import DataError, SettingError, StorageError
 from fairprobe.images.activation_ratio import ImageGroup, InsideBias, LayerActivation
+from fairprobe.images.audit import audit_images
+from fairprobe.images.run import ImageAudit
 from papers import catalogue, insidebias, insidebias_faces, neuronfair_images, paper
 from papers.base import Experiment, Plan, Scale
 from papers.data.fetching import FACES_AND_OTHERS, FAIRFACE, placed

@@ -18,8 +18,8 @@ from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
 from fairprobe.table.audit import audit
 from tests.helpers import leave_figures_empty
+from tests.image_runs import images
 from tests.present.test_report_documents import repaired
-from tests.present.test_report_pictures import images
 from tests.scene_runs import scenes_run
 
 TOKEN = "a-token-for-tests"

@@ -19,7 +19,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from fairprobe.documents import encode
-from fairprobe.documents.images import ImagesDocument
+from fairprobe.images.run import ImagesRun
 from fairprobe.present import render
 from fairprobe.report.formats import percent
 from fairprobe.report.markdown import markdown
@@ -31,10 +31,10 @@ from fairprobe.serve.index import _line, chosen, line_of
 from fairprobe.serve.places import find, runs_below
 from fairprobe.table.evidence import bias_audit
 from fairprobe.table.report import report
+from tests.image_runs import images, with_texts
 from tests.present.test_report import EVIL
 from tests.present.test_report import with_texts as with_table_texts
 from tests.present.test_report_documents import document
-from tests.present.test_report_pictures import images, with_texts
 from tests.scene_runs import scenes_run
 
 FIRST = re.compile(r'<th scope="row"><a href="/run/([^"]+)"')
@@ -298,7 +298,7 @@ def write_pairs(runs: Path, changes: dict[str, Any] | None = None) -> dict[str, 
     body["data"]["values"].append({"name": "Male", "images": 700, "held_out": 210})
     (runs / "faces" / "audit.json").write_text(json.dumps(body), encoding="utf-8")
     document = read_run(runs / "faces")
-    assert isinstance(document, ImagesDocument)
+    assert isinstance(document, ImagesRun)
     named = {
         f"{each.method}_{name}": array[: 0 if place else None]
         for place, each in enumerate(each for each in document.generation if not each.is_control)

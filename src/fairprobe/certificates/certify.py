@@ -35,9 +35,10 @@ from fairprobe.models import Decision, Model, load_model, one_thread
 from fairprobe.people.plausible import PlausiblePeople
 from fairprobe.report import html
 from fairprobe.results import Rate, encode, to_dict
+from fairprobe.runs.kinds import report_of
 from fairprobe.runs.reopen import OpenModel, data_of, model_of
 from fairprobe.runs.stages import OnStage, check_seed
-from fairprobe.runs.store import AUDIT, REPORT, page, read_table_run
+from fairprobe.runs.store import AUDIT, REPORT, read_table_run
 from fairprobe.schema.domain import Domain
 from fairprobe.schema.twins import CounterpartKind
 from fairprobe.storage import replacing, write_text
@@ -174,7 +175,7 @@ def certify_run(
     )
     certified = msgspec.structs.replace(run, certificate=certificate.document)
     certificate.save_evidence(place)
-    write_text(place / REPORT, page(certified))
+    write_text(place / REPORT, html.page(report_of(certified)))
     write_text(place / AUDIT, encode(certified).decode())
     return certified, certificate
 

@@ -28,7 +28,7 @@ from fairprobe.cli.inputs import split
 from fairprobe.cli.options import Overwrite, Seed, grouped
 
 if TYPE_CHECKING:
-    from fairprobe.audits.image_settings import Expected
+    from fairprobe.images.settings import Expected
 
 DATA = (
     "A folder of faces in the layout of CelebA, LFW, FairFace or UTKFace, or an .npz of pictures"
@@ -236,8 +236,8 @@ def audit_images(
       fairprobe audit-images faces --sensitive race --model age.onnx --target age --dry-run
     """
     with report_errors():
-        from fairprobe.audits import images
-        from fairprobe.present.image_sentences import expected_lines
+        from fairprobe.images.audit import audit_images as audit_pictures
+        from fairprobe.images.report import expected_lines
         from fairprobe.runs.store import RunFolder
 
         name = f"{data.name.split('.')[0] or 'images'}-{sensitive}"
@@ -246,15 +246,14 @@ def audit_images(
 
         def expect(expected: Expected) -> None:
             if is_shown or dry_run:
-                take = expected.forecast
-                for line in expected_lines(expected.name, expected.parts, take.seconds, take.bytes):
+                for line in expected_lines(expected):
                     say(line)
             if dry_run:
                 raise typer.Exit(OK)
 
         with RunFolder(folder, overwrite=overwrite) as run:
             with progress(show=is_shown) as on_stage:
-                audit = images.audit_images(
+                audit = audit_pictures(
                     data,
                     sensitive=sensitive,
                     **vars(pictures),

@@ -299,9 +299,10 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
     if as_json:
         write_json(encode(document).decode())
     elif not quiet:
-        from fairprobe.present.terminal import summary
+        from fairprobe.report.terminal import terminal
+        from fairprobe.runs.kinds import report_of
 
-        output.print(summary(document), crop=False)
+        output.print(terminal(report_of(document)), crop=False)
         output.print(
             f"Report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True
         )

@@ -33,6 +33,7 @@ from fairprobe.errors import DataError, SettingError
 from fairprobe.images.detector import numbers
 from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images
+from fairprobe.results import Count, Number, Rate, Result
 
 AT_ONCE = 128  # images
 GRID = 6  # sizes to try up to epsilon, and as many for each further epsilon
@@ -92,8 +93,47 @@ class Change:
     def l2(self) -> Floats:
         return l2_of(self.delta)
 
+    def flips(self, seen: Rate | None = None) -> Flips:
+        """Count the flips; `seen` are those that an independent network sees."""
+        return Flips(
+            flips=Rate.of(int(self.flipped.sum()), len(self)),
+            epsilon_used=Spread.of(self.epsilon),
+            l2=Spread.of(self.l2),
+            seen_by_independent=seen if seen is not None and seen.samples else None,
+        )
+
     def take(self, rows: Ints | Mask) -> Change:
         return Change(self.delta[rows], self.flipped[rows], self.epsilon[rows])
+
+
+class Spread(Result, frozen=True, kw_only=True):
+    """Mean, median and maximum of a quantity over pictures."""
+
+    mean: Number
+    median: Number
+    high: Number
+    samples: Count
+
+    @classmethod
+    def of(cls, values: Floats | Ints) -> Spread | None:
+        """Summarize values, if there are any."""
+        if len(values) == 0:
+            return None
+        return Spread(
+            mean=float(values.mean()),
+            median=float(np.median(values)),
+            high=float(values.max()),
+            samples=len(values),
+        )
+
+
+class Flips(Result, frozen=True, kw_only=True):
+    """How often a change flips the head that it was made with, and how large it is."""
+
+    flips: Rate
+    epsilon_used: Spread | None
+    l2: Spread | None
+    seen_by_independent: Rate | None
 
 
 def sensitive_change(

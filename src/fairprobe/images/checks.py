@@ -1,4 +1,8 @@
-"""Which pictures can be audited for which attribute."""
+"""Which pictures can be audited for which attribute.
+
+Classifiers of faces may answer something else than face or no face: an attribute of the people is
+their target (`--target age`), and another one is the sensitive one.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.images.measure import people
 
 FEWEST = 2  # faces of a value to learn it from
-SHOWN = 12  # values in a message
+MAX_NAMES = 12  # in a message
 
 
 def auditable(data: ImageSet, sensitive: str, *, needs_others: bool) -> ImageSet:
@@ -100,9 +104,9 @@ def _check_faces(data: ImageSet, sensitive: str, *, needs_others: bool) -> None:
         )
     if counts[counts > 0].min() < FEWEST or not held_out:
         each = zip(attribute.values, counts, strict=True)
-        sizes = ", ".join(f"{value} {count}" for value, count in islice(each, SHOWN))
-        if len(counts) > SHOWN:
-            sizes += f" and {len(counts) - SHOWN:,} more"
+        sizes = ", ".join(f"{value} {count}" for value, count in islice(each, MAX_NAMES))
+        if len(counts) > MAX_NAMES:
+            sizes += f" and {len(counts) - MAX_NAMES:,} more"
         raise DataError(
             f"There are too few faces in '{data.name}': expected {FEWEST} or more of each"
             f" {sensitive} to learn from and some held out; got {sizes} and {held_out} held out."
@@ -113,3 +117,54 @@ def _check_faces(data: ImageSet, sensitive: str, *, needs_others: bool) -> None:
             " without one. Name a folder of them (--others), or give a detector of your own"
             " (--model)."
         )
+
+
+def with_target(data: ImageSet, target: str, sensitive: str) -> ImageSet:
+    """The pictures of people whose value of `target` is known, with that as their class."""
+    if target == sensitive:
+        raise SettingError(
+            f"'{target}' is named as the target and as the sensitive attribute. The target is what"
+            " the classifier should say; name another sensitive attribute."
+        )
+    if target not in data.attributes:
+        if why := " ".join(data.attribute_messages.get(target, ())):
+            raise DataError(
+                f"'{target}' cannot be the target in '{data.name}'. {why} Expected two classes or"
+                " more, as a word or a whole number for each picture."
+            )
+        raise SettingError(
+            f"There is no attribute '{target}' in '{data.name}'.{suggest(target, data.attributes)}"
+        )
+    attribute = data.attributes[target]
+    known = attribute.codes >= 0
+    part = data.take(known)
+    others = {name: one for name, one in part.attributes.items() if name != target}
+    missing = int((~known).sum())
+    note = f"{missing:,} pictures without a known {target} are left out."
+    return replace(
+        part,
+        y=attribute.codes[known],
+        classes=attribute.values,
+        attributes=others,
+        messages=(*part.messages, *([note] if missing else [])),
+    )
+
+
+def in_order_of(data: ImageSet, classes: Sequence[str] | None) -> ImageSet:
+    """The same pictures with the classes in the order of a network's outputs; upper and lower case
+    are the same. Without names, the data's order is taken.
+    """
+    if classes is None:
+        return data
+    known = {name.casefold(): at for at, name in enumerate(classes)}
+    if len(known) < len(classes):
+        raise SettingError(f"The classes {', '.join(classes)} have a name twice.")
+    missing = [name for name in data.classes if name.casefold() not in known]
+    if missing:
+        raise DataError(
+            f"The network's outputs are called {', '.join(classes[:MAX_NAMES])}, and the pictures"
+            f" have the classes {', '.join(data.classes[:MAX_NAMES])}. Name the outputs in their"
+            f" order, in the words of the pictures: --classes {','.join(data.classes[:MAX_NAMES])}."
+        )
+    places = np.array([known[name.casefold()] for name in data.classes], dtype=np.int64)
+    return replace(data, y=places[data.y], classes=tuple(classes))

@@ -14,7 +14,7 @@ of images.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from fairprobe.arrays import Floats
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.images.change import Change, check_change, pieces
+from fairprobe.images.controls import OWN, Compared
 from fairprobe.images.detector import Detector
 from fairprobe.images.layout import Layout
 from fairprobe.images.networks import Prepared
@@ -32,7 +33,8 @@ from fairprobe.models import one_thread
 from fairprobe.models.formats.own_code import own_errors
 from fairprobe.models.trace import ACTIVATIONS, layer_names, source_names
 from fairprobe.networks.vision_training import Images
-from fairprobe.search.neuron_bias import LayerBias, NeuronBias
+from fairprobe.results import Count, Number, Result, Share
+from fairprobe.search.neuron_bias import THRESHOLDS, LayerBias, NeuronBias
 
 By = Literal["position", "channel"]
 AT_ONCE = 32  # pairs
@@ -54,6 +56,81 @@ class Tap(TorchFunctionMode):
             call, self._calls = self._calls, self._calls + 1
             self._look(call, result, self._layout.is_channels_last(result))
         return result
+
+
+class LayerReaction(Result, frozen=True, kw_only=True):
+    """The AS curve of a layer under one change, and the area under it."""
+
+    auc: Number
+    curve: list[Share]
+
+
+class ImageLayer(Result, frozen=True, kw_only=True):
+    """How strongly a layer's neurons react. Its values are maps, tokens (of a vision transformer)
+    or single numbers.
+    """
+
+    name: str
+    layout: Literal["maps", "tokens", "dense"] | None
+    neurons: Count
+    threshold: Number
+    biased: Count
+    reaction: Compared[LayerReaction]
+
+    @property
+    def auc(self) -> float:
+        return self.reaction.own.auc
+
+
+class ImageInterpretation(Result, frozen=True, kw_only=True):
+    """The reactions of all hidden layers to the change of the attribute."""
+
+    pairs: Count
+    by: By
+    most_biased: str
+    thresholds: list[Number]
+    layers: list[ImageLayer]
+
+    def __post_init__(self) -> None:
+        if self.most_biased not in {layer.name for layer in self.layers}:
+            raise ValueError(f"the most biased layer '{self.most_biased}' is not among the layers")
+        reactions = [
+            reaction for layer in self.layers for reaction in layer.reaction.named.values()
+        ]
+        if any(len(reaction.curve) != len(self.thresholds) for reaction in reactions):
+            raise ValueError("a curve has another number of points than there are thresholds")
+
+    @property
+    def most_biased_layer(self) -> ImageLayer:
+        return next(layer for layer in self.layers if layer.name == self.most_biased)
+
+
+def interpretation(
+    bias: Mapping[str, NeuronBias], layouts: Mapping[str, str], by: By
+) -> ImageInterpretation:
+    """Summarize the interpretation of each change; `layouts` are those of the layers by name."""
+    own = bias[OWN]
+    return ImageInterpretation(
+        pairs=own.pairs,
+        by=by,
+        most_biased=own.most_biased.name,
+        thresholds=np.round(THRESHOLDS, 3).tolist(),
+        layers=[
+            ImageLayer(
+                name=layer.name,
+                layout=layouts.get(layer.name),  # type: ignore[arg-type]
+                neurons=layer.neurons,
+                threshold=layer.threshold,
+                biased=len(layer.biased),
+                reaction=Compared.of({key: _reaction(bias[key].layers[at]) for key in bias}),
+            )
+            for at, layer in enumerate(own.layers)
+        ],
+    )
+
+
+def _reaction(layer: LayerBias) -> LayerReaction:
+    return LayerReaction(auc=layer.auc, curve=np.round(layer.curve, 4).tolist())
 
 
 def image_bias(

@@ -4,8 +4,6 @@ an attribute, and in which pairs its answers differ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -18,46 +16,48 @@ from fairprobe.images.change import as_numbers, pieces
 from fairprobe.images.search import differs_beyond_rounding
 from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images, labels_of
-from fairprobe.results import Rate
+from fairprobe.results import Rate, Result, Share
 
 AT_ONCE = 256  # pictures
 
 
-@dataclass(frozen=True)
-class Quality:
-    """How well a detector works on held-out pictures: on all, on faces, on others, and on the faces
-    of each value of the attribute.
+class Quality(Result, frozen=True, kw_only=True):
+    """How often a network is right on held-out pictures: on all, on faces, and on the faces of each
+    value of the attribute. A detector also has false alarms on other pictures, if there are any;
+    for a classifier of something else than faces, `by_class` has each of its classes by value.
     """
 
     accuracy: Rate
     detection_rate: Rate
-    false_alarms: Rate
+    false_alarms: Rate | None
     by_value: dict[str, Rate]
     by_class: dict[str, dict[str, Rate]]
-    """Of classifiers of something else than faces: how often each class is right, by value."""
 
 
-@dataclass(frozen=True)
-class PairCount:
+class PairCount(Result, frozen=True, kw_only=True):
     """Pairs counted strictly, where the search ended, and loosely, as in the paper."""
 
     strict: Rate
     loose: Rate
 
+    def __post_init__(self) -> None:
+        if self.strict.hits > self.loose.hits or self.strict.samples > self.loose.samples:
+            raise ValueError(
+                f"{self.strict.hits} of {self.strict.samples} pairs count strictly, but only"
+                f" {self.loose.hits} of {self.loose.samples} loosely"
+            )
+
     @classmethod
     def of(cls, strict: Mask, loose: Mask, samples: int) -> PairCount:
-        return cls(Rate.of(int(strict.sum()), samples), Rate.of(int(loose.sum()), samples))
+        strictly, loosely = (Rate.of(int(mask.sum()), samples) for mask in (strict, loose))
+        return PairCount(strict=strictly, loose=loosely)
 
 
-@dataclass(frozen=True)
-class Recalls:
+class Recalls(Result, frozen=True, kw_only=True):
     """How often a network recognizes each value of the attribute."""
 
+    balanced_accuracy: Share
     rates: dict[str, Rate]
-
-    @property
-    def balanced_accuracy(self) -> float:
-        return float(np.mean([rate.estimate for rate in self.rates.values() if rate.samples]))
 
 
 def people(data: ImageSet) -> Mask:
@@ -87,7 +87,7 @@ def quality(detector: nn.Module, data: ImageSet, sensitive: str) -> Quality:
     return Quality(
         accuracy=_rate(right),
         detection_rate=_rate(right[faces]),
-        false_alarms=_rate(~right[~faces]),
+        false_alarms=None if faces.all() else _rate(~right[~faces]),
         by_value=by_value(faces),
         by_class={}
         if is_detector
@@ -98,7 +98,9 @@ def quality(detector: nn.Module, data: ImageSet, sensitive: str) -> Quality:
 def recalls(network: nn.Module, images: Images, codes: Ints, values: tuple[str, ...]) -> Recalls:
     """Measure how well a network recognizes the attribute of these faces."""
     right = labels_of(network, images) == codes
-    return Recalls({value: _rate(right[codes == code]) for code, value in enumerate(values)})
+    rates = {value: _rate(right[codes == code]) for code, value in enumerate(values)}
+    known = [rate.estimate for rate in rates.values() if rate.samples]
+    return Recalls(balanced_accuracy=float(np.mean(known)), rates=rates)
 
 
 def differing(network: nn.Module, images: Images, others: Images) -> Rate:

@@ -21,14 +21,14 @@ from fairprobe.errors import ModelError, suggest
 from fairprobe.images.layout import ATTENTION, CONVOLUTIONS, LINEAR
 from fairprobe.images.networks import Prepared
 from fairprobe.models.trace import source_names
+from fairprobe.results import Result
 
 WEIGHTED = LINEAR | CONVOLUTIONS | {torch.convolution}
 SHOWN = 12  # names in a message
 SHAPED = 2  # axes of a matrix of weights
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(Result, frozen=True):
     """Where a network is divided. `call` is the number of the head's first call; it is None where
     the user named a part of the network, whose input (head) or output (trunk) are the features.
     """

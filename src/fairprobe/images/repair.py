@@ -42,8 +42,10 @@ from fairprobe.images.measure import PairCount, quality, strict_pairs
 from fairprobe.images.search import ImageFindings, ImageSearch, search_images
 from fairprobe.networks import Training
 from fairprobe.networks.vision_training import labels_of, train_on_images
-from fairprobe.results import Rate
+from fairprobe.results import Count, Estimate, Number, Rate, Result
+from fairprobe.statistics.repeats import Repeats
 
+FEWEST_FOR_MEAN = 10  # values whose mean has an interval
 ON_REPAIRS = Training(batch=64, epochs=5, patience=None, learning_rate=1e-4)
 
 
@@ -63,12 +65,13 @@ class Task:
     seed: int
 
 
-@dataclass(frozen=True)
-class State:
-    """A detector, measured on held-out pictures with a fresh Δ_sens."""
+class DetectorState(Result, frozen=True, kw_only=True):
+    """A detector before or after a repair, measured on held-out pictures with a fresh Δ_sens."""
 
     accuracy: Rate
     detection_rate: Rate
+    auc: Number
+    auc_random_signs: Number
     flips: Rate
     differing: PairCount
     """IDIs of the detector before the repair, made from held-out faces, whose verdict the fresh
@@ -76,27 +79,32 @@ class State:
     """
     differing_faces: PairCount
     """Held-out faces whose verdict the fresh change alone changes."""
-    auc: float
-    auc_random_signs: float
     success: PairCount
     """Faces that a new attack makes differ, including those that differ from the start."""
-    l2: Floats
-    """The L2 of Δ_bias, for faces that the attack had to move."""
-    idis: Rows
-    """x + Δ_bias of these faces."""
-    strict: Mask
-    """Which of these count strictly."""
+    l2: Estimate | None
+    """The mean L2 of Δ_bias, for faces that the attack had to move; strictly counted."""
 
 
 @dataclass(frozen=True)
-class Repaired:
-    """The repaired detector, and what it is compared with. What an interrupt left out is None."""
+class Measured:
+    """The state of a detector, and what the new attack found: for faces that it had to move,
+    x + Δ_bias, the L2 of Δ_bias, and which count strictly.
+    """
 
-    detector: Detector
-    idis: int
-    before: State
-    without_idis: State | None
-    after: State | None
+    state: DetectorState
+    l2: Floats
+    idis: Rows
+    strict: Mask
+
+
+class ImageRepair(Result, frozen=True, kw_only=True):
+    """Retraining with the findings, and without them. What an interrupt left out is None."""
+
+    idis: Count
+    epochs: Count
+    before: DetectorState
+    without_idis: DetectorState | None = None
+    after: DetectorState | None = None
 
 
 def idi_pictures(images: Bytes, change: Change, findings: ImageFindings) -> Bytes:
@@ -133,9 +141,9 @@ def measure(
     detector: Detector,
     task: Task,
     *,
-    before: State | None = None,
+    before: Measured | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> State:
+) -> Measured:
     """Measure a detector with a fresh attribute head, a fresh change, the interpretation and a new
     attack. The IDIs of `before` are judged again.
     """
@@ -153,9 +161,19 @@ def measure(
     flips = Rate.of(int(change.flipped.sum()), len(change))
     images, change = images[change.flipped], change.take(change.flipped)
     if len(images) == 0:
-        none, empty = PairCount(Rate.of(0, 0), Rate.of(0, 0)), as_numbers(images)
-        rates = (right.accuracy, right.detection_rate, flips, none, none)
-        return State(*rates, 0.0, 0.0, none, np.empty(0), empty, np.empty(0, dtype=bool))
+        none = PairCount(strict=Rate.of(0, 0), loose=Rate.of(0, 0))
+        state = DetectorState(
+            accuracy=right.accuracy,
+            detection_rate=right.detection_rate,
+            auc=0.0,
+            auc_random_signs=0.0,
+            flips=flips,
+            differing=none,
+            differing_faces=none,
+            success=none,
+            l2=None,
+        )
+        return Measured(state, np.empty(0), as_numbers(images), np.empty(0, dtype=bool))
     signs, walk = np.random.default_rng(task.seed).spawn(2)
     bias = image_bias(detector, images, change, by=task.by)
     noise = image_bias(detector, images, random_change(head, images, change, rng=signs), by=task.by)
@@ -167,31 +185,39 @@ def measure(
     strict = strict_pairs(detector, head, *found.pictures(images, change))
     idis, counted = found.pairs(images, change)[0][~found.at_seed], strict[~found.at_seed]
     earlier = (idis, counted) if before is None else (before.idis, before.strict)
-    return State(
+    state = DetectorState(
         accuracy=right.accuracy,
         detection_rate=right.detection_rate,
+        auc=bias.auc,
+        auc_random_signs=noise.auc,
         flips=flips,
         differing=_still_differing(detector, head, *earlier, task.change),
         differing_faces=PairCount.of(found.at_seed & strict, found.at_seed, found.seeds),
-        auc=bias.auc,
-        auc_random_signs=noise.auc,
         success=PairCount.of(strict, np.ones(len(found), dtype=bool), found.seeds),
-        l2=found.moved_by,
-        idis=idis,
-        strict=counted,
+        l2=mean_of(found.moved_by[counted]),
     )
+    return Measured(state, found.moved_by, idis, counted)
+
+
+def mean_of(values: Floats) -> Estimate | None:
+    """Estimate a mean with Student's interval, which would not hold for few values."""
+    if len(values) == 0:
+        return None
+    ends = Repeats(tuple(values.tolist())).interval if len(values) >= FEWEST_FOR_MEAN else None
+    low, high = ends or (None, None)
+    return Estimate(estimate=float(values.mean()), low=low, high=high, samples=len(values))
 
 
 def _still_differing(
     detector: Detector, head: nn.Module, images: Rows, counted: Mask, settings: ChangeSettings
 ) -> PairCount:
-    """Count the pictures whose verdict changes with a change that is made for them anew."""
+    """Count the pictures whose verdict changes with a fresh change that is made for them."""
     if len(images) == 0:
-        return PairCount(Rate.of(0, 0), Rate.of(0, 0))
+        return PairCount(strict=Rate.of(0, 0), loose=Rate.of(0, 0))
     changed = np.clip(images + sensitive_change(head, images, settings).delta, 0, 1)
     loose = labels_of(detector, images) != labels_of(detector, changed)
     strict = strict_pairs(detector, head, as_bytes(images), as_bytes(changed)) & loose
     return PairCount(
-        Rate.of(int(strict[counted].sum()), int(counted.sum())),
-        Rate.of(int(loose.sum()), len(loose)),
+        strict=Rate.of(int(strict[counted].sum()), int(counted.sum())),
+        loose=Rate.of(int(loose.sum()), len(loose)),
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from fairprobe.runs.kinds import RunDocument
 
-__all__ = ["environment", "fill_template", "render", "report", "summary_html"]
+__all__ = ["environment", "fill_template", "render", "report"]
 
 
 def render(document: RunDocument) -> str:
@@ -29,25 +29,8 @@ def report(document: RunDocument) -> tuple[str, dict[str, Any]]:
     """The template of a run's report, and its variables. A template
     that extends it can replace its blocks: head, top, main, pairs, footer.
     """
-    from fairprobe.documents.images import ImagesDocument
-    from fairprobe.present import (
-        images_page,
-    )
-
     section = report_of(document)
-    if section is not None:
-        return html.TEMPLATE, html.variables(section)
-    assert isinstance(document, ImagesDocument)
-    return "images.html.j2", images_page.page(document)
-
-
-def summary_html(document: RunDocument) -> str:
-    """The verdict, and of a table the numbers that carry it, as HTML for a notebook."""
-    section = report_of(document)
-    if section is not None:
-        return html.notebook(section)
-    shown: dict[str, Any] = {"document": document, "title": f"Audit of {document.kind}"}
-    return fill_template("summary.html.j2", {"numbers": None, **shown})
+    return html.TEMPLATE, html.variables(section)
 
 
 def fill_template(name: str, variables: dict[str, Any]) -> str:

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from fairprobe.documents import images
-from fairprobe.documents.images import ImagesDocument
 from fairprobe.documents.table import TableRun
 from fairprobe.report import Section
 from fairprobe.results import Run
 
-RunDocument: TypeAlias = TableRun | ImagesDocument | Run
+RunDocument: TypeAlias = TableRun | Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +28,7 @@ class Kind:
     title: str
     format: int
     run: type[Any]
-    report: Callable[[Any], Section] | None = None
+    report: Callable[[Any], Section]
     is_judged: bool = False
 
 
@@ -38,26 +36,20 @@ class Kind:
 MODULES = {
     "table": "fairprobe.table.report",
     "names": "fairprobe.language.names",
+    "images": "fairprobe.images.report",
     "insidebias": "fairprobe.images.insidebias_report",
     "scenes": "fairprobe.scenes.report",
     "text": "fairprobe.language.text_report",
 }
-OLD = {
-    kind.name: kind
-    for kind in (Kind(name="images", title="images", format=images.FORMAT, run=ImagesDocument),)
-}
-KINDS = (*OLD, *MODULES)
+KINDS = tuple(MODULES)
 
 
 def kind_named(name: str) -> Kind:
     """Load a kind of run."""
-    if name not in MODULES:
-        return OLD[name]
     kind: Kind = import_module(MODULES[name]).KIND
     return kind
 
 
-def report_of(run: Any) -> Section | None:
-    """Build the report of a run, if its kind has a tree of sections."""
-    report = kind_named(run.kind).report
-    return None if report is None else report(run)
+def report_of(run: Any) -> Section:
+    """Build the report of a run."""
+    return kind_named(run.kind).report(run)

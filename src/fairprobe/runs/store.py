@@ -61,7 +61,7 @@ class AuditResult(ABC, Generic[AnyRun]):
 
     def report(self, path: Path | str = "report.html") -> Path:
         """Write the report, one self-contained HTML file, and return its path."""
-        write_text(Path(path), page(self.document))
+        write_text(Path(path), html.page(report_of(self.document)))
         return Path(path)
 
     def save(self, folder: Path | str, *, overwrite: bool = False) -> Path:
@@ -78,33 +78,12 @@ class AuditResult(ABC, Generic[AnyRun]):
         return f"<{type(self).__name__}: {shortened(verdict_of(self.document), MAX_VERDICT)}>"
 
     def _repr_html_(self) -> str:
-        return summary_html(self.document)
-
-
-def page(run: Any) -> str:
-    """Render the report of a run as HTML; the same run gives the same text."""
-    report = report_of(run)
-    if report is not None:
-        return html.page(report)
-    rendered: str = import_module("fairprobe.present").render(run)
-    return rendered
-
-
-def summary_html(run: Any) -> str:
-    """Render the summary of a run for a notebook."""
-    report = report_of(run)
-    if report is not None:
-        return html.notebook(report)
-    rendered: str = import_module("fairprobe.present").summary_html(run)
-    return rendered
+        return html.notebook(report_of(self.document))
 
 
 def verdict_of(run: Any) -> str:
     """Return the verdict of a run in a sentence or two."""
-    report = report_of(run)
-    if report is None:
-        return str(run.verdict)
-    verdict = next(report.verdicts)
+    verdict = next(report_of(run).verdicts)
     return f"{verdict.headline}. {verdict.text}".removesuffix(" ")
 
 
@@ -239,7 +218,7 @@ def run_files(result: AuditResult[AnyRun], document: AnyRun) -> dict[str, Write]
     return {
         **result.files(),
         AUDIT: lambda path: write_text(path, encode(document).decode()),
-        REPORT: lambda path: write_text(path, page(document)),
+        REPORT: lambda path: write_text(path, html.page(report_of(document))),
     }
 
 

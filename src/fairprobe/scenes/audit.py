@@ -197,12 +197,8 @@ class SceneAudit(AuditResult[ScenesRun]):
         return {
             "tests.csv": lambda path: write_text(path, _table(self.tests, self.evidence.realism)),
             PAIRS: lambda path: write_pairs(path, self.evidence),
-            "tables.md": self._write_tables,
+            "tables.md": lambda path: write_text(path, markdown(report_of(self.run))),
         }
-
-    def _write_tables(self, path: Path) -> None:
-        if (report := report_of(self.run)) is not None:
-            write_text(path, markdown(report))
 
     def save(self, folder: Path | str, *, overwrite: bool = True) -> Path:
         """Write the results into a folder with pictures and answers, and return its path."""

@@ -22,8 +22,8 @@ import numpy as np
 from PIL import Image
 
 from fairprobe.documents import file_in, read_bytes
-from fairprobe.documents.images import ImagesDocument
 from fairprobe.errors import DAMAGED, StorageError
+from fairprobe.images.run import ImagesRun
 from fairprobe.scenes.examples import ANSWERS, PAIRS, OriginalSize, SceneAnswers
 from fairprobe.storage import check_unpacked
 
@@ -127,7 +127,7 @@ def _check_size(path: Path, size: int) -> None:
         )
 
 
-def image_album(folder: Path, document: ImagesDocument) -> ImageAlbum | None:
+def image_album(folder: Path, document: ImagesRun) -> ImageAlbum | None:
     """All pairs that were found, controls aside; None where the run does not say what the detector
     answers to each.
     """
@@ -146,7 +146,7 @@ def image_album(folder: Path, document: ImagesDocument) -> ImageAlbum | None:
     return ImageAlbum(path, pairs)
 
 
-def _pairs_of(file: Any, method: str, document: ImagesDocument) -> list[FoundPair]:
+def _pairs_of(file: Any, method: str, document: ImagesRun) -> list[FoundPair]:
     classes, values = document.data.classes, [each.name for each in document.data.values]
     rows, codes, labels, sure, strict = (
         file[f"{method}_{name}"] for name in ("rows", "values", "labels", "probabilities", "strict")

@@ -8,16 +8,12 @@ from functools import singledispatch
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from fairprobe.documents import RateDocument, TableRun
-from fairprobe.documents.images import ImagesDocument
+from fairprobe.documents import TableRun
 from fairprobe.errors import StorageError
-from fairprobe.present import (
-    image_sentences,
-)
 from fairprobe.present.table import Cell, measure_cell
 from fairprobe.repairs import report as repairs
 from fairprobe.report import Verdict
-from fairprobe.report.formats import count, interval, percent, plain
+from fairprobe.report.formats import count, percent, plain
 from fairprobe.results import Run
 from fairprobe.runs.kinds import report_of
 from fairprobe.runs.store import read_run
@@ -103,32 +99,9 @@ def _(document: TableRun, place: Place) -> Line:
 
 
 @_line.register
-def _(document: ImagesDocument, place: Place) -> Line:
-    best, accuracy = image_sentences.best_search(document), document.detector.accuracy
-    none: tuple[Cell, float | None] = (NOTHING, None)
-    return Line(
-        place,
-        "images",
-        f"{document.data.name}, by {document.sensitive}",
-        document.created,
-        image_sentences.headline(document),
-        "found" if best is not None and best.idis else "none",
-        none if best is None else (_of_faces(best.success), best.success.estimate),
-        none if best is None else (Cell(count(best.idis)), best.idis),
-        (Cell(percent(accuracy.estimate)), accuracy.estimate),
-    )
-
-
-def _of_faces(rate: RateDocument) -> Cell:
-    return Cell(percent(rate.estimate), f"of faces, {interval(rate)}")
-
-
-@_line.register
 def _(document: Run, place: Place) -> Line:
     """Read a line from the report of a run."""
     report = report_of(document)
-    if report is None:
-        return Line(place, "other", "", document.created, "")
     verdict = next(report.verdicts, Verdict(""))
     kind: Kind = document.kind if document.kind in KINDS else "other"
     return Line(place, kind, report.title, document.created, verdict.headline, verdict.status)

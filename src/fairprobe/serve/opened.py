@@ -18,9 +18,9 @@ import numpy as np
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
 from fairprobe.documents import ModelOrigin, TableRun, file_in
-from fairprobe.documents.images import ImagesDocument
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.findings import Findings
+from fairprobe.images.run import ImagesRun
 from fairprobe.models import FORMATS, Model, TorchModel, load_model
 from fairprobe.models.formats.own_code import OWN_CODE
 from fairprobe.people.plausible import FEWEST, PlausiblePeople
@@ -203,7 +203,7 @@ class OpenRun:
     def album(self) -> ImageAlbum | None:
         """All pairs of pictures that were found; None where only the document's are known."""
         document = self.document
-        if not isinstance(document, ImagesDocument):
+        if not isinstance(document, ImagesRun):
             return None
         return image_album(self.place.folder, document)
 

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from fairprobe.documents.images import ImagePair, ImagesDocument
 from fairprobe.errors import SettingError
-from fairprobe.present.shots import PICTURE, Shot, shots, shots_of
+from fairprobe.images.pairs import ImagePair
+from fairprobe.images.run import ImagesRun
+from fairprobe.report import Picture
 from fairprobe.report.formats import listed, percent
 from fairprobe.scenes.audit import ScenesRun
-from fairprobe.scenes.examples import Example, OriginalPicture, example_sentence
+from fairprobe.scenes.examples import (
+    Example,
+    OriginalPicture,
+    example_pictures,
+    example_sentence,
+    facing_pictures,
+)
 from fairprobe.serve.albums import (
     VERDICTS,
     FoundPair,
@@ -33,13 +40,7 @@ from fairprobe.serve.opened import OpenRun
 from fairprobe.serve.pages.run import links
 
 PAGE = 24  # pairs on a page
-SIDES: dict[str, Callable[[ImagePair], str]] = {
-    "original": lambda pair: pair.pictures.original,
-    "without": lambda pair: pair.pictures.without,
-    "with": lambda pair: pair.pictures.changed,
-    "change": lambda pair: pair.pictures.change,
-    "bias": lambda pair: pair.pictures.bias,
-}
+PICTURE = re.compile(r"data:image/(?:png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+=*")
 SIDES_OF_PAIR = ("without", "with")
 KINDS_OF_TESTS = {"ood": "mutant", "control": "control"}
 KINDS = {"png": "image/png", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif"}
@@ -54,8 +55,8 @@ class Facing:
     group: str  # by which classes are filtered
     verdict: str
     sentence: str
-    before: Shot
-    after: Shot
+    before: Picture
+    after: Picture
     details: list[tuple[str, str]]
 
 
@@ -107,7 +108,7 @@ def show(request: Request) -> Response:
 def _entries(run: OpenRun) -> list[Entry]:
     """Every pair of the run folder; without one, those of the document."""
     document = run.document
-    if isinstance(document, ImagesDocument):
+    if isinstance(document, ImagesRun):
         if run.album is not None:
             return [_found(run, document, pair) for pair in run.album.pairs]
         every = [_of_images(run, document, *each) for each in enumerate(document.pairs)]
@@ -127,7 +128,7 @@ def _same(facing: Facing) -> Facing:
     return facing
 
 
-def _found(run: OpenRun, document: ImagesDocument, pair: FoundPair) -> Entry:
+def _found(run: OpenRun, document: ImagesRun, pair: FoundPair) -> Entry:
     verdict = " → ".join(pair.labels)
 
     def make() -> Facing:
@@ -170,7 +171,7 @@ def _tested(run: OpenRun, number: int, test: SceneTest) -> Entry:
     return Entry(tuple(groups), test.verdict, make)
 
 
-def _sides(run: OpenRun, number: int, test: SceneTest) -> tuple[Shot, Shot]:
+def _sides(run: OpenRun, number: int, test: SceneTest) -> tuple[Picture, Picture]:
     """The original with what was recognized in it, and the mutant. Runs of older versions have no
     boxes here, and originals only among the report's examples.
     """
@@ -183,23 +184,22 @@ def _sides(run: OpenRun, number: int, test: SceneTest) -> tuple[Shot, Shot]:
         seen = answers.originals.get(test.detector, {}).get(test.scene, [])
         found = answers.mutants.get(test.detector, {}).get(test.image, [])
         wide, high = (original.width, original.height) if original else (width, height)
-        first, second = shots_of(
-            OriginalPicture(src="", width=wide, height=high, detections=seen),
-            OriginalPicture(src="", width=width, height=height, detections=found),
+        before = address("picture", run.name, test=number, side="original") if original else ""
+        first, second = facing_pictures(
+            OriginalPicture(src=before, width=wide, height=high, detections=seen),
+            OriginalPicture(src=source, width=width, height=height, detections=found),
             mutated=test.label,
             scene=test.scene,
         )
-        before = address("picture", run.name, test=number, side="original") if original else ""
-        return replace(first, src=before), replace(second, src=source)
+        return first, second
     said, after = _counted(test.original), _counted(test.found)
-    shot = Shot("", "", 0, 0, Markup(), said)
+    first = Picture("", said)
     known = next((each for each in document.examples if each.scene == test.scene), None)
     if known is not None:
         place, picture = document.examples.index(known), known.original
         before = picture.src and address("picture", run.name, pair=place, side="original")
-        what = f"Original picture of {test.scene}. {said}"
-        shot = Shot(before, what, picture.width, picture.height, Markup(), said)
-    return shot, Shot(source, f"Mutated {test.scene}. {after}", width, height, Markup(), after)
+        first = Picture(before, said, f"Original picture of {test.scene}. {said}")
+    return first, Picture(source, after, f"Mutated {test.scene}. {after}")
 
 
 def _counted(counts: dict[str, int]) -> str:
@@ -216,9 +216,9 @@ def _changed(test: SceneTest) -> str:
     return f"Of other classes {' and '.join(said)}." if said else "Other classes are unchanged."
 
 
-def _of_images(run: OpenRun, document: ImagesDocument, number: int, pair: ImagePair) -> Facing:
-    without, changed = pair.verdicts.without, pair.verdicts.changed
-    original = pair.verdicts.original
+def _of_images(run: OpenRun, document: ImagesRun, number: int, pair: ImagePair) -> Facing:
+    without, changed = pair.verdicts["without"], pair.verdicts["with"]
+    original = pair.verdicts["original"]
     return Facing(
         number,
         f"Picture {pair.row}: {pair.value}",
@@ -238,28 +238,29 @@ def _of_images(run: OpenRun, document: ImagesDocument, number: int, pair: ImageP
 
 def _shot(
     run: OpenRun,
-    document: ImagesDocument,
+    document: ImagesRun,
     side: str,
     label: str,
     probability: float,
     **where: Any,
-) -> Shot:
+) -> Picture:
     """One side of a pair of pictures, and what the detector answers to it."""
     said = f"{label}, {percent(probability)}"
     what = f"{side.capitalize()} the {document.sensitive} change: {said}"
     source = address("picture", run.name, side=side, **where)
-    return Shot(source, what, document.data.width, document.data.height, Markup(), said)
+    return Picture(source, said, what, is_pixelated=True)
 
 
-def _says(document: ImagesDocument, without: str, changed: str) -> str:
+def _says(document: ImagesRun, without: str, changed: str) -> str:
     return f"With the {document.sensitive} change: {changed} instead of {without}."
 
 
 def _of_scenes(run: OpenRun, number: int, example: Example) -> Facing:
-    before, after = shots(example)
     sides = [
-        replace(shot, src=shot.src and address("picture", run.name, pair=number, side=side))
-        for side, shot in (("original", before), ("with", after))
+        replace(
+            picture, source=picture.source and address("picture", run.name, pair=number, side=side)
+        )
+        for side, picture in zip(("original", "with"), example_pictures(example), strict=True)
     ]
     return Facing(
         number,
@@ -312,8 +313,8 @@ def _content(run: OpenRun, kind: str, number: int, given: Mapping[str, str]) -> 
 
 def _source(document: Any, number: int, side: str) -> tuple[str, str]:
     """The type and the base64 text of a picture."""
-    if isinstance(document, ImagesDocument):
-        return "png", SIDES[side](document.pairs[number])
+    if isinstance(document, ImagesRun):
+        return "png", document.pairs[number].pictures[side]
     if isinstance(document, ScenesRun):
         example = document.examples[number]
         source = {"original": example.original, "with": example.mutated}[side].src

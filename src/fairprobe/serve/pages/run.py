@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from fairprobe.documents import TableRun, encode
-from fairprobe.documents.images import ImagesDocument
+from fairprobe.images.run import ImagesRun
 from fairprobe.present import fill_template
 from fairprobe.report.markdown import markdown
 from fairprobe.scenes.audit import ScenesRun
@@ -50,7 +50,7 @@ def _variables(run: OpenRun) -> dict[str, Any]:
 def links(run: OpenRun) -> dict[str, Any]:
     """What the pages of a run link to."""
     is_table = isinstance(run.document, TableRun)
-    has_pictures = isinstance(run.document, ImagesDocument | ScenesRun)
+    has_pictures = isinstance(run.document, ImagesRun | ScenesRun)
     return {
         "run": run,
         "is_table": is_table,

@@ -26,6 +26,7 @@ from fairprobe.images.repair import ON_REPAIRS
 from fairprobe.images.search import ImageSearch, search_images
 from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images, labels_of, train_on_images
+from fairprobe.results import Amount, Count, Result, Seconds
 
 FEWEST, MOST = 2, 64  # pictures of a trial
 ENOUGH = 0.2  # seconds: a trial that takes longer is not repeated with more pictures
@@ -36,16 +37,15 @@ GAPS = 2  # batches of a search shrink, and what they free is seldom of the size
 ROOMY = 2 * 2**30  # bytes that the pictures of one batch may keep for a gradient
 
 
-@dataclass(frozen=True)
-class Forecast:
+class Forecast(Result, frozen=True):
     """Seconds of one core that an audit takes at most, and bytes beside what Python and torch need.
-    `batch` is how many pairs a search takes at once, fewer where their gradients would need too
-    much memory.
+    `batch` is how many pairs a search processes together, fewer where their gradients would need
+    too much memory.
     """
 
-    seconds: float
-    bytes: float
-    batch: int
+    seconds: Seconds
+    bytes: Amount
+    batch: Count
 
 
 @dataclass(frozen=True)

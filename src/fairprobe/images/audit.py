@@ -1,4 +1,4 @@
-"""`audit_images`: from pictures and a detector to evidence, with five controls beside every figure.
+"""`audit_images`: from pictures and a detector to evidence, with five controls for every figure.
 
 NeuronFair on images (Zheng et al., ICSE 2022, §3.3 and §5.5): train or open a detector, learn the
 sensitive attribute from its frozen trunk, make the change Δ_sens that flips it, see which neurons
@@ -14,26 +14,23 @@ from typing import Literal
 
 from torch import nn
 
-from fairprobe.audits.image_audit import FINDINGS, ImageAudit
-from fairprobe.audits.image_settings import (
+from fairprobe.datasets.image_sets import FACE_CLASSES, ImageSet, open_images
+from fairprobe.errors import SettingError
+from fairprobe.images.checks import auditable, check_others, in_order_of, with_target
+from fairprobe.images.controls import CHANGES, OWN
+from fairprobe.images.detector import Detector
+from fairprobe.images.interpret import By
+from fairprobe.images.models import DetectorSource
+from fairprobe.images.run import RANDOM, ImageAudit
+from fairprobe.images.settings import (
     IMAGE_METHODS,
     Expected,
     ImageAuditSettings,
     search_settings,
 )
-from fairprobe.audits.image_stages import ImageStages
-from fairprobe.datasets.image_sets import FACE_CLASSES, ImageSet, open_images
-from fairprobe.errors import SettingError
-from fairprobe.images.checks import auditable, check_others
-from fairprobe.images.controls import CHANGES, OWN
-from fairprobe.images.detector import Detector
-from fairprobe.images.interpret import By
-from fairprobe.images.models import DetectorSource
-from fairprobe.images.target import in_order_of, with_target
+from fairprobe.images.stages import ImageStages
 from fairprobe.models import Outputs
 from fairprobe.runs.stages import OnStage, check_seed
-
-__all__ = ["FINDINGS", "IMAGE_METHODS", "ImageAudit", "ImageAuditSettings", "audit_images"]
 
 
 def audit_images(
@@ -124,7 +121,7 @@ def audit_images(
         run.interpret()
         run.search(OWN, how.methods)
         if how.controls:
-            run.search(OWN, ("random",))
+            run.search(OWN, (RANDOM,))
             for which in CHANGES:
                 run.search(which, how.methods)
         run.repair()

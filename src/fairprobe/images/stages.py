@@ -7,13 +7,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import numpy as np
 from torch import nn
 
 from fairprobe.arrays import Ints
-from fairprobe.audits.image_audit import ImageAudit, OtherAttribute
-from fairprobe.audits.image_forecast import Work, forecast
-from fairprobe.audits.image_settings import Expected, ImageAuditSettings
 from fairprobe.datasets.image_sets import ImageSet
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.images.attribute import attribute_head, attribute_network
@@ -23,8 +21,9 @@ from fairprobe.images.change import (
     random_change,
     sensitive_change,
 )
-from fairprobe.images.controls import INDEPENDENT, OWN, RANDOM_SIGNS, SHUFFLED_LABELS
+from fairprobe.images.controls import INDEPENDENT, OWN, RANDOM_SIGNS, SHUFFLED_LABELS, Compared
 from fairprobe.images.detector import Detector, parts_of, train_detector
+from fairprobe.images.forecast import Work, forecast
 from fairprobe.images.interpret import image_bias, layer_layouts
 from fairprobe.images.measure import (
     differing,
@@ -35,8 +34,10 @@ from fairprobe.images.measure import (
 )
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.pairs import striking_pairs
-from fairprobe.images.repair import Repaired, Task, fine_tuned, idi_pictures, measure
+from fairprobe.images.repair import ON_REPAIRS, ImageRepair, Task, fine_tuned, idi_pictures, measure
+from fairprobe.images.run import ImageAudit, OtherAttribute
 from fairprobe.images.search import ImageFindings, search_images
+from fairprobe.images.settings import Expected, ImageAuditSettings
 from fairprobe.results import Rate
 from fairprobe.runs.stages import OnStage, OnStep, Stages, counted
 
@@ -96,7 +97,7 @@ class ImageStages:
                     self.head, images, changes[OWN], rng=self.signs_rng
                 )
             seen = {} if self.independent is None else _seen(self.independent, images, changes)
-        others = {name: self._other(detector, name, rows, changes) for name in self.settings.also}
+        others = [self._other(detector, name, rows, changes) for name in self.settings.also]
         self.audit = ImageAudit(
             data=self.data,
             sensitive=self.sensitive,
@@ -198,9 +199,11 @@ class ImageStages:
                 seed=self.seed,
                 progress=counted(step),
             )
+            codes = attribute.codes[held_out]
             return OtherAttribute(
-                recalls(head, data.images[held_out], attribute.codes[held_out], attribute.values),
-                _seen(head, data.images[rows], changes),
+                name=name,
+                head=recalls(head, data.images[held_out], codes, attribute.values),
+                changed=Compared.of(_seen(head, data.images[rows], changes)),
             )
 
     # -- what is found -----------------------------------------------------------------------------
@@ -313,18 +316,19 @@ class ImageStages:
         )
         with self.stages.stage("Measuring before the repair") as step:
             before = measure(audit.detector, task, progress=counted(step))
-        audit.repaired = Repaired(audit.detector, len(idis), before, None, None)
+        audit.repair = ImageRepair(idis=len(idis), epochs=ON_REPAIRS.epochs, before=before.state)
         if settings.controls:
             with self.stages.stage("Fine-tuning without IDIs") as step:
                 new = self._fine_tuned(data.images[rows], rows, step)
             with self.stages.stage("Measuring without IDIs") as step:
-                state = measure(new, task, before=before, progress=counted(step))
-            audit.repaired = replace(audit.repaired, without_idis=state)
+                measured = measure(new, task, before=before, progress=counted(step))
+            audit.repair = msgspec.structs.replace(audit.repair, without_idis=measured.state)
         with self.stages.stage("Retraining with IDIs") as step:
             new = self._fine_tuned(idis, rows, step)
         with self.stages.stage("Measuring the repair") as step:
-            state = measure(new, task, before=before, progress=counted(step))
-        audit.repaired = replace(audit.repaired, detector=new, after=state)
+            measured = measure(new, task, before=before, progress=counted(step))
+        audit.repair = msgspec.structs.replace(audit.repair, after=measured.state)
+        audit.repaired = new
 
     def _fine_tuned(self, pictures: Any, rows: Ints, step: OnStep) -> Detector:
         return fine_tuned(
@@ -343,6 +347,7 @@ class ImageStages:
         if found is not None:
             audit.pairs = striking_pairs(
                 self.data,
+                self.sensitive,
                 audit.seeds,
                 audit.change_of_seeds(),
                 found,

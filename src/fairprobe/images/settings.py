@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from fairprobe.audits.image_forecast import Forecast
 from fairprobe.errors import SettingError, suggest
 from fairprobe.images.change import ChangeSettings
+from fairprobe.images.forecast import Forecast
 from fairprobe.images.interpret import By
 from fairprobe.images.parts import Parts
 from fairprobe.images.search import PAPER, ImageSearch, read_settings
