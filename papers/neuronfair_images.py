@@ -22,8 +22,7 @@ from fairprobe.images.audit import audit_images
 from fairprobe.images.measure import people
 from fairprobe.images.models import DetectorSource
 from fairprobe.images.repair import Measured, Task, fine_tuned, idi_pictures, measure
-from fairprobe.images.run import ImageAudit
-from fairprobe.images.search import Found
+from fairprobe.images.run import Found, ImageAudit
 from fairprobe.images.settings import ImageAuditSettings, search_settings
 from fairprobe.results import Result
 from fairprobe.runs.store import verdict_of

@@ -21,12 +21,14 @@ from fairprobe.images.repair import DetectorState, ImageRepair
 from fairprobe.images.run import (
     AttributeInfo,
     ChangeInfo,
+    CountedPairs,
     DetectorInfo,
+    Found,
     GroupSize,
     ImageData,
+    ImageGeneration,
     ImagesRun,
 )
-from fairprobe.images.search import CountedPairs, Found, ImageGeneration
 from fairprobe.results import Estimate, Rate, to_dict
 
 # Words of fixed lists, and pictures: all other texts may be anything.

@@ -166,8 +166,8 @@ def test_brightness_and_contrast_are_those_of_the_images() -> None:
 
     found = insidebias(Sees(), groups).pixels
     assert found is not None
-    assert found.brightness == pytest.approx((0.2, 0.5))
-    assert found.contrast == pytest.approx((0, 0.5))
+    assert found.brightness == pytest.approx({"a": 0.2, "b": 0.5})
+    assert found.contrast == pytest.approx({"a": 0, "b": 0.5})
     assert found.brightness_ratio == pytest.approx(0.4)
 
 

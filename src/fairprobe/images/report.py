@@ -15,8 +15,7 @@ from fairprobe.images.report_parts import (
     searches_section,
     share,
 )
-from fairprobe.images.run import FORMAT, ImagesRun
-from fairprobe.images.search import ImageGeneration
+from fairprobe.images.run import FORMAT, ImageGeneration, ImagesRun
 from fairprobe.images.settings import Expected
 from fairprobe.report import (
     Bar,

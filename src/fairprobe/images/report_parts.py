@@ -8,8 +8,7 @@ from fairprobe.images.change import Spread
 from fairprobe.images.controls import CHANGES
 from fairprobe.images.pairs import ImagePair
 from fairprobe.images.repair import DetectorState, ImageRepair
-from fairprobe.images.run import ImagesRun
-from fairprobe.images.search import CountedPairs, Found
+from fairprobe.images.run import CountedPairs, Found, ImagesRun
 from fairprobe.report import (
     Cell,
     Line,

@@ -22,9 +22,9 @@ from fairprobe.images.measure import Quality, Recalls, answers, people
 from fairprobe.images.pairs import ImagePair
 from fairprobe.images.parts import Parts
 from fairprobe.images.repair import ImageRepair
-from fairprobe.images.search import ImageFindings, ImageGeneration
+from fairprobe.images.search import ImageFindings
 from fairprobe.images.settings import Expected, ImageAuditSettings
-from fairprobe.results import Count, Number, Rate, Result, Run, Settings
+from fairprobe.results import Count, Number, Rate, Result, Run, Seconds, Settings
 from fairprobe.runs.store import AuditResult, Write
 from fairprobe.search.neuron_bias import NeuronBias
 from fairprobe.storage import replacing
@@ -111,6 +111,63 @@ class ChangeInfo(Result, frozen=True, kw_only=True):
     others: list[OtherAttribute]
 
 
+class CountedPairs(Result, frozen=True, kw_only=True):
+    """Pairs of a search as shares of the faces: all, those before any step, and those that the
+    search made of the faces that it had to move (GSR); and how far it moved them.
+    """
+
+    success: Rate
+    at_seed: Rate
+    gsr: Rate
+    l2: Spread | None
+
+    @property
+    def idis(self) -> int:
+        return self.success.hits
+
+
+class Found(Result, frozen=True, kw_only=True):
+    """Pairs that a search found with one change. Strictly counted: where the search ended, both the
+    detector and the head that the change was made with change their answer. Loosely, as in the
+    paper: the head need only see the change at the start.
+    """
+
+    strict: CountedPairs
+    loose: CountedPairs
+    seen_by_independent: Rate | None
+
+    def __post_init__(self) -> None:
+        for what, strict, loose in (
+            ("pairs", self.strict.success, self.loose.success),
+            ("pairs before any step", self.strict.at_seed, self.loose.at_seed),
+        ):
+            if strict.hits > loose.hits:
+                raise ValueError(
+                    f"{strict.hits} {what} count strictly, but only {loose.hits} loosely"
+                )
+        if self.strict.success.samples != self.loose.success.samples:
+            raise ValueError("the strict and the loose count are of different numbers of faces")
+        seen = self.seen_by_independent
+        if seen is not None and seen.samples != self.strict.idis:
+            raise ValueError(
+                f"{seen.samples} pairs were shown to others, but {self.strict.idis} count"
+            )
+
+
+class ImageGeneration(Result, frozen=True, kw_only=True):
+    """A search: what it found with each change, how many steps it took, and its time."""
+
+    method: str
+    title: str
+    is_control: bool
+    seeds: Count
+    generated: Count
+    iterations: Spread | None
+    ms_an_image: Seconds
+    stopped: str
+    found: Compared[Found]
+
+
 class ImagesRun(Run, frozen=True, kw_only=True):
     """An audit of a detector, or of a classifier of the attribute `target`."""
 
@@ -153,6 +210,24 @@ class ImagesRun(Run, frozen=True, kw_only=True):
             return found.strict.idis, found.loose.idis
 
         return max(begun, key=pairs, default=None)
+
+
+def count_pairs(found: ImageFindings, strict: Mask, seen: Rate | None) -> Found:
+    """Count the pairs of a search; `seen` are the strict ones that an independent network sees."""
+
+    def count(pairs: ImageFindings) -> CountedPairs:
+        return CountedPairs(
+            success=Rate.of(len(pairs), pairs.seeds),
+            at_seed=Rate.of(int(pairs.at_seed.sum()), pairs.seeds),
+            gsr=Rate.of(pairs.made, found.tried),
+            l2=Spread.of(pairs.moved_by),
+        )
+
+    return Found(
+        strict=count(found.only(strict)),
+        loose=count(found),
+        seen_by_independent=seen if seen is not None and seen.samples else None,
+    )
 
 
 # -- the evidence ----------------------------------------------------------------------------------
@@ -288,8 +363,8 @@ class ImageAudit(AuditResult[ImagesRun]):
             stopped=own.stopped,
             found=Compared.of(
                 {
-                    change: found.counted(
-                        self.strict[method, change], self.seen.get((method, change))
+                    change: count_pairs(
+                        found, self.strict[method, change], self.seen.get((method, change))
                     )
                     for change, found in self.found[method].items()
                 }

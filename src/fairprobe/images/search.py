@@ -45,7 +45,6 @@ from fairprobe.datasets.pictures import Bytes
 from fairprobe.errors import FairprobeError, ModelError, SettingError, suggest
 from fairprobe.images.change import (
     Change,
-    Spread,
     as_bytes,
     as_numbers,
     check_change,
@@ -53,11 +52,9 @@ from fairprobe.images.change import (
     pieces,
     scaled,
 )
-from fairprobe.images.controls import Compared
 from fairprobe.images.interpret import Tap, hidden_layers
 from fairprobe.models import one_thread
 from fairprobe.networks.vision_training import Images
-from fairprobe.results import Count, Rate, Result, Seconds
 from fairprobe.search.gradients import agreement, with_momentum
 from fairprobe.search.methods import adf, eidig, neuronfair
 from fairprobe.search.neuron_bias import LayerBias, NeuronBias
@@ -199,23 +196,6 @@ class ImageFindings:
         without, changed = map(as_bytes, self.pairs(images, change))
         return without, changed
 
-    def counted(self, strict: Mask, seen: Rate | None) -> Found:
-        """Count the pairs; `seen` are the strict ones that an independent network sees."""
-
-        def count(found: ImageFindings) -> CountedPairs:
-            return CountedPairs(
-                success=Rate.of(len(found), found.seeds),
-                at_seed=Rate.of(int(found.at_seed.sum()), found.seeds),
-                gsr=Rate.of(found.made, self.tried),
-                l2=Spread.of(found.moved_by),
-            )
-
-        return Found(
-            strict=count(self.only(strict)),
-            loose=count(self),
-            seen_by_independent=seen if seen is not None and seen.samples else None,
-        )
-
     def only(self, chosen: Mask) -> ImageFindings:
         """The same search with some of its pairs."""
         return replace(
@@ -225,63 +205,6 @@ class ImageFindings:
             iterations=self.iterations[chosen],
             at_seed=self.at_seed[chosen],
         )
-
-
-class CountedPairs(Result, frozen=True, kw_only=True):
-    """Pairs of a search as shares of the faces: all, those before any step, and those that the
-    search made of the faces that it had to move (GSR); and how far it moved them.
-    """
-
-    success: Rate
-    at_seed: Rate
-    gsr: Rate
-    l2: Spread | None
-
-    @property
-    def idis(self) -> int:
-        return self.success.hits
-
-
-class Found(Result, frozen=True, kw_only=True):
-    """Pairs that a search found with one change. Strictly counted: where the search ended, both the
-    detector and the head that the change was made with change their answer. Loosely, as in the
-    paper: the head need only see the change at the start.
-    """
-
-    strict: CountedPairs
-    loose: CountedPairs
-    seen_by_independent: Rate | None
-
-    def __post_init__(self) -> None:
-        for what, strict, loose in (
-            ("pairs", self.strict.success, self.loose.success),
-            ("pairs before any step", self.strict.at_seed, self.loose.at_seed),
-        ):
-            if strict.hits > loose.hits:
-                raise ValueError(
-                    f"{strict.hits} {what} count strictly, but only {loose.hits} loosely"
-                )
-        if self.strict.success.samples != self.loose.success.samples:
-            raise ValueError("the strict and the loose count are of different numbers of faces")
-        seen = self.seen_by_independent
-        if seen is not None and seen.samples != self.strict.idis:
-            raise ValueError(
-                f"{seen.samples} pairs were shown to others, but {self.strict.idis} count"
-            )
-
-
-class ImageGeneration(Result, frozen=True, kw_only=True):
-    """A search: what it found with each change, how many steps it took, and its time."""
-
-    method: str
-    title: str
-    is_control: bool
-    seeds: Count
-    generated: Count
-    iterations: Spread | None
-    ms_an_image: Seconds
-    stopped: str
-    found: Compared[Found]
 
 
 def search_images(

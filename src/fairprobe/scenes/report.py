@@ -385,6 +385,7 @@ def _examples(run: ScenesRun) -> Section:
                 for (detector, label), sections in galleries.items()
             ),
         ],
+        anchor="pictures",
     )
 
 
