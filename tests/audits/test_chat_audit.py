@@ -17,7 +17,9 @@ import fairprobe as fp
 from fairprobe.cli import app
 from fairprobe.documents.table import TableRun
 from fairprobe.models.formats.http import TOKEN
-from fairprobe.runs.store import page, read_run
+from fairprobe.report.html import page
+from fairprobe.runs.kinds import report_of
+from fairprobe.runs.store import read_run
 from tests.chat_servers import ChatServer, answering, question
 
 SECRET = "sk-s3cret-t0ken"
@@ -89,7 +91,7 @@ def test_a_biased_endpoint_is_found_and_no_key_is_written(folder: Path) -> None:
     assert leaning.mean == pytest.approx(-16 / 50)
     (ruling,) = fp.check(document, fp.Policy({"leaning": 0.1})).rulings[:1]
     assert ruling.outcome == "fail"
-    said = page(document).replace("\xa0", " ")
+    said = page(report_of(document)).replace("\xa0", " ")
     assert (document.chat.asks, document.chat.varied, document.chat.requests) == (1, 0, sent)
     assert "32.0 percentage points less often with female than with male" in said
     assert "asked once" in said
@@ -119,7 +121,7 @@ def test_noise_is_no_finding(folder: Path) -> None:
     assert (audit.run.people.hits, audit.run.dm_rs.hits, len(audit.findings)) == (0, 0, 0)
     assert (chat.asks, chat.settle, chat.found) == (3, 10, [])
     assert chat.varied > 0
-    assert "lean to no side" in page(audit.run)
+    assert "lean to no side" in page(report_of(audit.run))
     assert audit.run.people.ties.hits > 0
 
 
