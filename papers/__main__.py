@@ -30,8 +30,8 @@ from fairprobe.cli.common import (
     write_json,
 )
 from fairprobe.cli.inputs import pairs
-from fairprobe.documents import encode
 from fairprobe.errors import SettingError
+from fairprobe.results import encode
 from papers import catalogue
 from papers.distrofair import answers as survey_answers
 from papers.distrofair import survey as surveys

@@ -18,7 +18,6 @@ import torch
 from fairprobe import networks
 from fairprobe.arrays import Ints
 from fairprobe.datasets import Dataset
-from fairprobe.documents import Count, Document, Share
 from fairprobe.metrics import (
     accuracy,
     demographic_parity,
@@ -30,6 +29,7 @@ from fairprobe.metrics import (
 from fairprobe.models import Encoder, Model, Scale, TorchModel
 from fairprobe.networks import Training
 from fairprobe.repairs import IIFR, Adversarial, Blind, Counterfactual, Repair, Retrain
+from fairprobe.results import Count, Result, Share
 from fairprobe.search import Budget
 from papers.data.iifr import load_iifr
 from papers.jobs import Inputs, Plain
@@ -69,7 +69,7 @@ def _load(name: str) -> Dataset:
     return load_iifr(name).bare()
 
 
-class FittedModel(Document, frozen=True, kw_only=True, omit_defaults=True):
+class FittedModel(Result, frozen=True, kw_only=True, omit_defaults=True):
     """A model's measures, and how many runs were rejected; a model that collapsed has none."""
 
     rejected: Count

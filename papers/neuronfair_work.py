@@ -12,10 +12,10 @@ import numpy as np
 from fairprobe import networks
 from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets import Dataset
-from fairprobe.documents import Count, Document, Seconds, Share
 from fairprobe.errors import ModelError
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import TorchModel, load_model, one_thread
+from fairprobe.results import Count, Result, Seconds, Share
 from fairprobe.schema.domain import Domain
 from fairprobe.search import Budget, Explorer, Method, choose_seeds, search
 from fairprobe.search.catalogue import METHODS, method_named
@@ -38,7 +38,7 @@ AS_PUBLISHED: dict[str, Plain] = {
 }
 
 
-class TrainedNetwork(Document, frozen=True, kw_only=True):
+class TrainedNetwork(Result, frozen=True, kw_only=True):
     """A network's files in base64, and its accuracy on held-out people."""
 
     files: dict[str, str]
@@ -46,7 +46,7 @@ class TrainedNetwork(Document, frozen=True, kw_only=True):
     held_out: Count
 
 
-class SearchResult(Document, frozen=True, kw_only=True):
+class SearchResult(Result, frozen=True, kw_only=True):
     """What a whole search found and what it cost."""
 
     idis: Count
@@ -66,14 +66,14 @@ class SearchResult(Document, frozen=True, kw_only=True):
         return self.cpu_seconds_per_1000
 
 
-class GlobalPhase(Document, frozen=True, kw_only=True):
+class GlobalPhase(Result, frozen=True, kw_only=True):
     """The IDIs of a global phase."""
 
     idis: Count
     rows: list[list[float]]
 
 
-class LocalPhase(Document, frozen=True, kw_only=True):
+class LocalPhase(Result, frozen=True, kw_only=True):
     """Means over the starts of a local phase; null where there was no start."""
 
     idis_per_seed: float | None
@@ -81,14 +81,14 @@ class LocalPhase(Document, frozen=True, kw_only=True):
     starts: Count
 
 
-class Diversity(Document, frozen=True, kw_only=True):
+class Diversity(Result, frozen=True, kw_only=True):
     """How many local IDIs each method found, and generation diversity at each radius."""
 
     found: dict[str, Count]
     diversity: dict[str, list[float | None]]
 
 
-class CoveredLayer(Document, frozen=True, kw_only=True):
+class CoveredLayer(Result, frozen=True, kw_only=True):
     """The biased neurons of a layer, and for each of them the share of IDIs and of other instances
     that activate it; null where there are no such instances.
     """
@@ -100,7 +100,7 @@ class CoveredLayer(Document, frozen=True, kw_only=True):
     non_idis: list[Share] | None
 
 
-class NeuronCoverage(Document, frozen=True, kw_only=True):
+class NeuronCoverage(Result, frozen=True, kw_only=True):
     """Which biased neurons IDIs and other instances activate, in every layer that has some."""
 
     most_biased: str

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from fairprobe import __version__
-from fairprobe.documents import read_bytes
+from fairprobe.documents.files import read_bytes
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.results import decode, encode
 from fairprobe.storage import tidy, write_text

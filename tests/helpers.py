@@ -19,10 +19,11 @@ from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets import Dataset
-from fairprobe.documents import TableRun, from_dict, to_dict
+from fairprobe.documents.table import TableRun
 from fairprobe.models import Model, TorchModel, load_model
 from fairprobe.present import plots
 from fairprobe.present.svg import WIDTH
+from fairprobe.results import from_dict, to_dict
 from fairprobe.runs.reopen import reopen
 from fairprobe.runs.store import read_table_run
 from fairprobe.schema.domain import Attribute, Domain

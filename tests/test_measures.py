@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import ModelSummary, TableMeasurements, TableRun, from_dict
+from fairprobe.documents.table import ModelSummary, TableMeasurements, TableRun
 from fairprobe.errors import StorageError
 from fairprobe.measures import CONSTANT, Measure, Reading, by, check_description
-from fairprobe.results import Rate
+from fairprobe.results import Rate, from_dict
 from tests.present.test_report_documents import black_box, document, multi_class
 
 PROVED = ("proved_share", "proved_people", "upper_bound")  # of a run that was certified

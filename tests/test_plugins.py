@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from fairprobe.documents import ModelSummary, TableMeasurements
+from fairprobe.documents.table import ModelSummary, TableMeasurements
 from fairprobe.measures import Measure, Reading, added_readings
 
 CODE = """

@@ -23,12 +23,11 @@ from typing import TypeAlias
 import numpy as np
 from rich.console import RenderableType
 
-from fairprobe.documents import Count, Document
 from fairprobe.errors import DataError
 from fairprobe.report import Table
 from fairprobe.report.sections import UNDEFINED
 from fairprobe.report.terminal import table as in_terminal
-from fairprobe.results import RankTest
+from fairprobe.results import Count, RankTest, Result
 from fairprobe.statistics.ranks import rank_test
 from papers.distrofair.survey import REAL, SurveyKey, SurveyPicture, read_key
 
@@ -42,7 +41,7 @@ TOP = 10  # of the scale
 SHOWN = 20  # bad lines of a file
 
 
-class Rating(Document, frozen=True, kw_only=True):
+class Rating(Result, frozen=True, kw_only=True):
     """The mean rating of some pictures, and of the error-inducing ones among them."""
 
     answers: Count
@@ -50,7 +49,7 @@ class Rating(Document, frozen=True, kw_only=True):
     inducing: float | None
 
 
-class RatingRow(Document, frozen=True, kw_only=True):
+class RatingRow(Result, frozen=True, kw_only=True):
     """A row of table 10: ratings of real and mutated pictures, and by operator.
 
     The row of ratios is in percent of the real pictures' ratings.
@@ -61,7 +60,7 @@ class RatingRow(Document, frozen=True, kw_only=True):
     likelihood: dict[str, Rating]
 
 
-class SurveyEvaluation(Document, frozen=True, kw_only=True):
+class SurveyEvaluation(Result, frozen=True, kw_only=True):
     """Ratings of the valid participants; `tests` compare real (first) and mutated pictures."""
 
     participants: Count

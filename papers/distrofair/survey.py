@@ -34,9 +34,10 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
 from fairprobe.arrays import Floats
-from fairprobe.documents import Count, Document, decode, encode, file_in, read_bytes
+from fairprobe.documents.files import file_in, read_bytes
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.report.html import environment
+from fairprobe.results import Count, Result, decode, encode
 from fairprobe.scenes.audit import SceneAudit
 from fairprobe.scenes.examples import data_url
 from fairprobe.scenes.mutants import read_mutant
@@ -51,7 +52,7 @@ INDUCING = 0.8  # of the mutants make some recognizer err: 24 of 30
 SHOTS = "survey"  # the folder of the pictures as they are shown
 
 
-class SurveyPicture(Document, frozen=True, kw_only=True):
+class SurveyPicture(Result, frozen=True, kw_only=True):
     """A picture of the study. Participants see only its name, which reveals nothing; `is_inducing`
     mutants make some detector err, `vehicles` are by annotation, if known.
     """
@@ -65,7 +66,7 @@ class SurveyPicture(Document, frozen=True, kw_only=True):
     vehicles: Count | None
 
 
-class SurveyKey(Document, frozen=True, kw_only=True):
+class SurveyKey(Result, frozen=True, kw_only=True):
     """The pictures in the order in which they are shown, and messages about missing ones."""
 
     pictures: list[SurveyPicture]

@@ -14,7 +14,8 @@ from math import isfinite
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from fairprobe.arrays import Ints
-from fairprobe.documents import SelectionTable, TableMeasurements
+from fairprobe.documents.people import SelectionTable
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.errors import StorageError
 from fairprobe.results import Estimate, Result, Run
 

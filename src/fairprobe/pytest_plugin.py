@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fairprobe.datasets import Dataset
-    from fairprobe.documents import People
+    from fairprobe.documents.people import People
     from fairprobe.documents.policy import Uncertain
     from fairprobe.gate import GateResult, Policy
     from fairprobe.models import Decision

@@ -26,7 +26,7 @@ import fairprobe as fp
 from fairprobe import networks, storage
 from fairprobe.arrays import Rows
 from fairprobe.datasets import Dataset
-from fairprobe.documents import TableRun, to_dict
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import (
     DataError,
     DomainError,
@@ -40,6 +40,7 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.measures import required
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.present import render
+from fairprobe.results import to_dict
 from fairprobe.runs import store as base_module
 from fairprobe.runs.store import RunFolder
 from fairprobe.schema.domain import Attribute, Domain

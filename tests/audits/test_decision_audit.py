@@ -14,7 +14,6 @@ from torch import nn
 import fairprobe as fp
 from fairprobe.arrays import Floats, Rows
 from fairprobe.datasets import Dataset
-from fairprobe.documents import from_dict, to_dict
 from fairprobe.documents.table import TableRun
 from fairprobe.errors import ModelError, StorageError
 from fairprobe.gate import Policy, check, sampler_of
@@ -25,6 +24,7 @@ from fairprobe.present import render
 from fairprobe.pytest_plugin import Fairness
 from fairprobe.repairs import repair_named
 from fairprobe.repairs.base import random_points
+from fairprobe.results import from_dict, to_dict
 from fairprobe.runs.reopen import model_of, reopen
 from fairprobe.runs.store import read_table_run
 from fairprobe.schema.domain import Attribute, Domain

@@ -10,10 +10,11 @@ import pytest
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets import Dataset
-from fairprobe.documents import Fairness, to_dict
+from fairprobe.documents.people import Fairness
 from fairprobe.metrics import fairness
 from fairprobe.models import Model, TorchModel
 from fairprobe.report.markdown import markdown
+from fairprobe.results import to_dict
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.table.report import report
 from tests.helpers import merit, planted, typed

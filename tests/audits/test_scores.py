@@ -19,7 +19,7 @@ from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
 from fairprobe.cli import app
 from fairprobe.datasets import Dataset
-from fairprobe.documents import TableRun
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import DataError, GuessWarning, ModelError, SettingError
 from fairprobe.judgement import judge
 from fairprobe.measures import required

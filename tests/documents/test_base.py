@@ -8,16 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from fairprobe.documents.base import (
-    EstimateDocument,
-    RateDocument,
-    decode,
-    encode,
-    from_dict,
-    header_of,
-    to_dict,
-)
 from fairprobe.errors import StorageError
+from fairprobe.results import Estimate, Rate, decode, encode, from_dict, header_of, to_dict
 
 RATE: dict[str, Any] = {
     "estimate": 0.0,
@@ -29,8 +21,8 @@ RATE: dict[str, Any] = {
 }
 
 
-def rate(**changes: Any) -> RateDocument:
-    return msgspec.convert(RATE | changes, RateDocument)
+def rate(**changes: Any) -> Rate:
+    return msgspec.convert(RATE | changes, Rate)
 
 
 def test_ends_of_an_interval_may_be_its_estimate_and_miss_it_only_by_rounding() -> None:
@@ -55,9 +47,9 @@ def test_there_are_no_more_hits_than_samples_and_none_below_zero() -> None:
 
 
 def test_a_number_that_is_not_defined_has_no_interval() -> None:
-    def estimate(*values: float | None) -> EstimateDocument:
+    def estimate(*values: float | None) -> Estimate:
         low, middle, high = values
-        return EstimateDocument(low=low, estimate=middle, high=high, samples=3, confidence=0.95)
+        return Estimate(low=low, estimate=middle, high=high, samples=3, confidence=0.95)
 
     assert estimate(None, None, None).left_out == ()
     for values in ((0.1, None, None), (None, None, 0.1)):
@@ -73,7 +65,7 @@ def test_a_number_that_is_not_defined_has_no_interval() -> None:
 
 
 def test_scalars_of_numpy_are_written_as_numbers() -> None:
-    document = EstimateDocument(
+    document = Estimate(
         low=np.float32(0.25),  # type: ignore[arg-type]
         estimate=np.float64(0.5),
         high=None,
@@ -89,22 +81,22 @@ def test_scalars_of_numpy_are_written_as_numbers() -> None:
 
 def test_a_document_is_read_back_as_it_was_and_what_is_wrong_is_said_in_one_line() -> None:
     document = rate(hits=2, samples=9, estimate=0.2)
-    assert decode(encode(document), RateDocument, name="a.json") == document
-    assert from_dict(to_dict(document), RateDocument) == document
+    assert decode(encode(document), Rate, name="a.json") == document
+    assert from_dict(to_dict(document), Rate) == document
     assert (
         header_of(b'{"format": 3, "kind": "scenes", "more": [1]}', name="a.json").kind == "scenes"
     )
     assert header_of(b'{"format": 3}', name="a.json").kind == "table"
     for damaged in (b"{", b"\xff", b"[" * 100_000, b'{"format": "3"}'):
         with pytest.raises(StorageError, match=r"a\.json is damaged or was altered: [^\n]+\. Run"):
-            decode(damaged, RateDocument, name="a.json")
+            decode(damaged, Rate, name="a.json")
         with pytest.raises(StorageError, match=r"a\.json is not an audit of fairprobe"):
             header_of(damaged, name="a.json")
     with pytest.raises(StorageError, match="not a valid document: Expected `float` <= 1"):
-        from_dict(RATE | {"high": 3.0}, RateDocument)
+        from_dict(RATE | {"high": 3.0}, Rate)
     long = RATE | {"x" * 500 + "\nend of the name": 1}
     with pytest.raises(StorageError) as caught:
-        from_dict(long, RateDocument)
+        from_dict(long, Rate)
     assert "\n" not in str(caught.value)
     assert "xx … xx" in str(caught.value)
     assert "end of the name" in str(caught.value)

@@ -19,7 +19,7 @@ from rich.console import Console
 
 import fairprobe as fp
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import TableRun, encode, from_dict
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.present import render
 from fairprobe.report.markdown import markdown

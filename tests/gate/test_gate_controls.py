@@ -33,7 +33,7 @@ from fairprobe.cli import app
 from fairprobe.cli import check as command
 from fairprobe.cli.common import Interrupts
 from fairprobe.datasets import Dataset
-from fairprobe.documents import PairDocument
+from fairprobe.documents.table import PairDocument
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.gate import GateResult, Policy, check, junit, markdown, read_policy, sarif
 from fairprobe.gate.more import until_decided

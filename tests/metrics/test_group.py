@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairprobe.arrays import Ints
-from fairprobe.documents import SelectionRates, SelectionRow
+from fairprobe.documents.people import SelectionRates, SelectionRow
 from fairprobe.errors import DataError, SettingError
 from fairprobe.metrics import (
     demographic_parity,

@@ -14,7 +14,7 @@ from scipy.spatial.distance import jensenshannon
 from scipy.stats import binomtest
 
 from fairprobe.arrays import Floats, Rows
-from fairprobe.documents import IFR
+from fairprobe.documents.people import IFR
 from fairprobe.errors import DataError, DomainError, ModelError, SettingError
 from fairprobe.judgement import TIE, judge
 from fairprobe.metrics import (

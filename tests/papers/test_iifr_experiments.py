@@ -14,10 +14,10 @@ import pandas as pd
 import pytest
 
 from fairprobe import networks
-from fairprobe.documents import to_dict
 from fairprobe.errors import SettingError
 from fairprobe.models import Encoder
 from fairprobe.repairs import Blind
+from fairprobe.results import to_dict
 from papers import iifr, iifr_models, page, paper, runner
 from papers.base import Experiment, Plan, Subject, Variant
 from papers.catalogue import EXPERIMENTS, experiment

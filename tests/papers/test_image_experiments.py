@@ -15,7 +15,6 @@ from PIL import Image
 
 from fairprobe.datasets.image_layouts import RACES
 from fairprobe.datasets.image_sets import open_images
-from fairprobe.documents import to_dict
 from fairprobe.errors import DataError, SettingError, StorageError
 from fairprobe.images.activation_ratio import ImageGroup, InsideBias, LayerActivation
 from fairprobe.images.audit import audit_images

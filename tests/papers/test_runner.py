@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from fairprobe import __version__, storage
-from fairprobe.documents import decode
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.results import decode
 from fairprobe.versions import commit
 from fairprobe.workers import cluster
 from fairprobe.workers.base import DIED

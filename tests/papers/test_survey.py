@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from fairprobe.documents import decode, encode, to_dict
 from fairprobe.errors import DataError, SettingError, StorageError
+from fairprobe.results import decode, encode, to_dict
 from papers.distrofair.answers import Answer, Answers, Rating, evaluate, read_answers
 from papers.distrofair.survey import (
     REAL,

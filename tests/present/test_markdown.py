@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from fairprobe.documents import TableRun
+from fairprobe.documents.table import TableRun
 from fairprobe.report.formats import SPACE
 from fairprobe.report.markdown import MAX_NAME, escaped, fenced, markdown, named, table
 from fairprobe.table.evidence import bias_audit

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from fairprobe.documents import to_dict
 from fairprobe.findings import Generation
+from fairprobe.results import to_dict
 from fairprobe.search import METHODS
 from fairprobe.table.searched import describe_method
 from tests.helpers import typed

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from fairprobe.documents import EstimateDocument, RateDocument
 from fairprobe.present.table import UNDEFINED, Cell, Table, measure_cell
 from fairprobe.report import formats
-from fairprobe.results import Rate
+from fairprobe.results import Estimate, Rate
 
 TABLE = Table(
     ("group", "share", "remark"),
@@ -60,9 +59,9 @@ def test_a_table_of_texts_has_no_measures() -> None:
 
 
 def test_a_measure_becomes_a_cell_with_its_interval() -> None:
-    rate = RateDocument(**Rate.of(5, 100).to_dict())
+    rate = Rate(**Rate.of(5, 100).to_dict())
     assert measure_cell(rate) == Cell("5.0\u00a0%", "1.6\u00a0%\u00a0to\u00a011.3\u00a0%")
-    nothing = EstimateDocument(estimate=None, low=None, high=None, samples=0, confidence=0.95)
+    nothing = Estimate(estimate=None, low=None, high=None, samples=0, confidence=0.95)
     assert measure_cell(nothing) == measure_cell(None) == Cell(UNDEFINED, "not defined")
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fairprobe.arrays import Ints, Mask, Rows
-from fairprobe.documents import IFR
+from fairprobe.documents.people import IFR
 from fairprobe.documents.repair import Limits, Point
 from fairprobe.errors import SettingError
 from fairprobe.models import TorchModel

@@ -17,7 +17,7 @@ from msgspec import structs
 from torch import Tensor, nn
 
 from fairprobe.datasets import Dataset
-from fairprobe.documents import IFR
+from fairprobe.documents.people import IFR
 from fairprobe.documents.repair import Decision, Limits, Point
 from fairprobe.errors import DomainError, ModelError, SettingError
 from fairprobe.judgement import judge

@@ -23,7 +23,7 @@ from fairprobe.images.run import ImagesRun
 from fairprobe.present import render
 from fairprobe.report.formats import percent
 from fairprobe.report.markdown import markdown
-from fairprobe.results import to_dict
+from fairprobe.results import encode, to_dict
 from fairprobe.runs.store import read_run, read_table_run
 from fairprobe.scenes.detectors.base import Detection
 from fairprobe.scenes.examples import OriginalSize, SceneAnswers

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairprobe.arrays import Mask, Rows
-from fairprobe.documents import RuleRate
+from fairprobe.documents.people import RuleRate
 from fairprobe.models import Model
 from fairprobe.schema.domain import Attribute, Domain
 from fairprobe.table.people import people

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairprobe.arrays import Rows
-from fairprobe.documents import People
+from fairprobe.documents.people import People
 from fairprobe.judgement import answers
 from fairprobe.models import Model
 from fairprobe.schema.domain import Attribute, Constraint, Domain

@@ -29,7 +29,8 @@ from fairprobe.certificates.proof import Proof, prove
 from fairprobe.certificates.proof import save as save_proof
 from fairprobe.certificates.report import claim, report
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import CertificateDocument, ProvedPeople, TableRun
+from fairprobe.documents.certificate import CertificateDocument, ProvedPeople
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import DataError, SettingError
 from fairprobe.models import Decision, Model, load_model, one_thread
 from fairprobe.people.plausible import PlausiblePeople

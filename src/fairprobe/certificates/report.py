@@ -5,7 +5,8 @@ of people in the data has one.
 
 from __future__ import annotations
 
-from fairprobe.documents import CertificateDocument, ProvedPeople, TableMeasurements
+from fairprobe.documents.certificate import CertificateDocument, ProvedPeople
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.measures import Measure, Reading, by, reading_of_counterparts
 from fairprobe.report import Bar, Bars, Number, Plot, Section, Table, Terms, Text, Verdict
 from fairprobe.report.formats import count, interval, level, percent, seconds

@@ -17,7 +17,7 @@ from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Dataset
-    from fairprobe.documents import TableRun
+    from fairprobe.documents.table import TableRun
     from fairprobe.models import Model
     from fairprobe.search import Budget, Method
 

@@ -211,7 +211,7 @@ def _evaluate(
     show: bool,
 ) -> GateResult:
     from fairprobe import gate
-    from fairprobe.documents import TableMeasurements
+    from fairprobe.documents.table import TableMeasurements
     from fairprobe.runs.store import read_measured_run
 
     if not run.is_dir():

@@ -289,7 +289,8 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
     """Print a run's result on standard output: JSON, a summary and where the report is, or nothing.
     What went wrong goes to standard error.
     """
-    from fairprobe.documents import TableRun, encode
+    from fairprobe.documents.table import TableRun
+    from fairprobe.results import encode
 
     if not isinstance(document, TableRun):
         for message in document.messages:

@@ -30,7 +30,7 @@ from fairprobe.cli.options import Overwrite, grouped
 from fairprobe.errors import SettingError
 
 if TYPE_CHECKING:
-    from fairprobe.documents import TableRun
+    from fairprobe.documents.table import TableRun
     from fairprobe.networks import Training
     from fairprobe.repairs import PostHoc, Repair
 

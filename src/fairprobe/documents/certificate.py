@@ -6,12 +6,12 @@ from typing import Literal
 
 import msgspec
 
-from fairprobe.documents.base import Amount, Count, Document, RateDocument, Seconds, Share
+from fairprobe.results import Amount, Count, Rate, Result, Seconds, Share
 
 ROUNDING = 1e-9
 
 
-class ProvedPeople(RateDocument, frozen=True, kw_only=True):
+class ProvedPeople(Rate, frozen=True, kw_only=True):
     """People who are proved together with everybody within ± `radius` of them, or whatever values
     any `free` of their attributes take: people in the data (some of them, where asking about all
     takes too long), or plausible people.
@@ -22,7 +22,7 @@ class ProvedPeople(RateDocument, frozen=True, kw_only=True):
     among: Literal["data", "plausible"] = "data"
 
 
-class CertificateDocument(Document, frozen=True, kw_only=True):
+class CertificateDocument(Result, frozen=True, kw_only=True):
     """For which share of all possible people it is proved that they are treated as their
     counterparts: at least `proved`; at most `upper_bound` can be affected. `affected` is exact
     where everybody was asked, or every box of leaves is decided. `rest`: people drawn from what is
@@ -37,7 +37,7 @@ class CertificateDocument(Document, frozen=True, kw_only=True):
     proved: Share
     upper_bound: Share
     affected: Share | None
-    rest: RateDocument | None
+    rest: Rate | None
     people: list[ProvedPeople]
     outside: Count
     cases: Amount | None

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from fairprobe.documents.base import Document
+from fairprobe.results import Result
 
 Uncertain: TypeAlias = Literal["fail", "pass", "more"]
 
 
-class PolicyDocument(Document, frozen=True, kw_only=True):
+class PolicyDocument(Result, frozen=True, kw_only=True):
     """Limits by measure. Which measures there are, and in which unit, the gate knows."""
 
     limits: dict[str, Any] = msgspec.field(default_factory=dict)

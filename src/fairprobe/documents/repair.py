@@ -8,8 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from fairprobe.documents.fairness import IFR
-from fairprobe.documents.scores import AmountQuality, Change
+from fairprobe.documents.people import IFR, AmountQuality, Change
 from fairprobe.results import CONFIDENCE, Amount, Count, Estimate, Number, Rate, Result, Settings
 from fairprobe.results import Share as Probability
 

@@ -1,51 +1,140 @@
-"""The document of an audit of a table."""
+"""The run of an audit of a table: data, model, search, findings, and what was measured."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from fairprobe.documents.base import (
-    Amount,
-    Count,
-    Document,
-    Number,
-    Seconds,
-    Share,
-)
-from fairprobe.documents.base_rates import BaseRatesDocument
 from fairprobe.documents.certificate import CertificateDocument
-from fairprobe.documents.chat import ChatDocument
-from fairprobe.documents.decision import DecisionInfo
-from fairprobe.documents.fairness import (
-    Fairness,
-    WeightedNumber,
-)
-from fairprobe.documents.origin import ModelOrigin, TableOrigin
-from fairprobe.documents.people import Counterparts, People, Plausible
-from fairprobe.documents.repair import Proof
-from fairprobe.documents.scores import (
+from fairprobe.documents.people import (
     AmountQuality,
     Change,
+    Counterparts,
+    Fairness,
+    People,
+    Plausible,
     ScoredGroups,
     ScorePair,
     ToleranceInfo,
+    WeightedNumber,
 )
-from fairprobe.results import Rate
+from fairprobe.documents.repair import Proof
+from fairprobe.results import (
+    Amount,
+    Count,
+    Number,
+    Rate,
+    Result,
+    Seconds,
+    Settings,
+    Share,
+    check_interval,
+)
 
 Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Threshold: TypeAlias = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 FORMAT: Final = 6  # raised when the meaning of a field changes
 
 
-class OutsideRows(Document, frozen=True, kw_only=True):
+# -- data and model --------------------------------------------------------------------------------
+
+
+class TableOrigin(Result, frozen=True, kw_only=True):
+    """Where a user's own table came from. `ids` are the columns that were left out because they
+    look like ids.
+    """
+
+    path: str | None
+    sha256: str | None
+    label: str
+    drop: list[str]
+    ids: list[str] = msgspec.field(default_factory=list)
+    weights: str | None = None  # the column of the sample weights
+    target: Literal["classes", "amount"] = "classes"
+    rows: Count
+
+
+class ModelOrigin(Result, frozen=True, kw_only=True):
+    """How the user's own model was loaded: the arguments of `load_model`, and its files by their
+    SHA-256.
+    """
+
+    source: str
+    encoder: str | None
+    inputs: Literal["auto", "numbers", "one-hot"]
+    outputs: Literal["auto", "logits", "probabilities"]
+    weights: str | None
+    blind_to: list[str]
+    endpoint: Settings | None
+    classes: list[str] | None
+    files: dict[str, str]
+
+    def arguments(self) -> dict[str, Any]:
+        """What `load_model` is given besides the source and the data."""
+        given = msgspec.structs.asdict(self)
+        return {name: given[name] for name in given if name not in ("source", "files")}
+
+
+class BaseRateRow(Result, frozen=True, kw_only=True):
+    """How many people a group has, and how many of them have each label; of a very small group the
+    labels are not given.
+    """
+
+    name: str
+    people: Count
+    labels: list[Rate]
+
+
+class BaseRatesDocument(Result, frozen=True, kw_only=True):
+    """The labels of the groups in the data itself, before any model. `left_out` people have a
+    value that the schema does not know.
+    """
+
+    attribute: str
+    rows: list[BaseRateRow]
+    left_out: Count
+
+
+class DecisionInfo(Result, frozen=True, kw_only=True):
+    """The user's decision rule: `threshold` is the probability from which people get the `answer`,
+    or that of people in no group of `thresholds`, which are by the values of the attribute `by`.
+    `costs` have a row for each true class and a column for each answer; with two classes
+    `threshold` is what they amount to.
+    """
+
+    answer: str
+    threshold: Threshold | None
+    thresholds: dict[str, Threshold]
+    by: str | None
+    costs: list[list[Number]] | None
+
+    def __post_init__(self) -> None:
+        if self.threshold is None and not self.thresholds and self.costs is None:
+            raise ValueError("a decision rule without thresholds and without costs")
+        if (self.by is None) == bool(self.thresholds):
+            raise ValueError("thresholds of groups need the name of their attribute")
+        if self.costs is not None and (
+            self.thresholds or any(len(row) != len(self.costs) for row in self.costs)
+        ):
+            raise ValueError("costs must be a square table, without thresholds of groups")
+
+    def check(self, classes: list[str], attributes: list[str]) -> None:
+        """Refuse a rule that is about other data."""
+        if self.answer not in classes or (self.by is not None and self.by not in attributes):
+            raise ValueError("the decision rule names a class or an attribute that is not there")
+        if self.costs is not None and len(self.costs) != len(classes):
+            raise ValueError(f"{len(self.costs)} rows of costs for {len(classes)} classes")
+
+
+class OutsideRows(Result, frozen=True, kw_only=True):
     """Rows with values outside the schema's bounds."""
 
     rows: Count
     by_attribute: dict[str, Count]
 
 
-class Data(Document, frozen=True, kw_only=True):
+class Data(Result, frozen=True, kw_only=True):
     """The table that was audited."""
 
     title: str
@@ -78,14 +167,14 @@ class Data(Document, frozen=True, kw_only=True):
         return None if self.favourable is None else self.classes[self.favourable]
 
 
-class LayerSize(Document, frozen=True, kw_only=True):
+class LayerSize(Result, frozen=True, kw_only=True):
     """A layer and its number of neurons."""
 
     name: str
     neurons: Size
 
 
-class ModelSummary(Document, frozen=True, kw_only=True):
+class ModelSummary(Result, frozen=True, kw_only=True):
     """What any measurement says about its model."""
 
     network: str
@@ -124,7 +213,7 @@ class Layer(LayerSize, frozen=True, kw_only=True):
             raise ValueError(f"{len(self.differences)} differences of {self.neurons} neurons")
 
 
-class Ablation(Document, frozen=True, kw_only=True):
+class Ablation(Result, frozen=True, kw_only=True):
     """DM-RS and accuracy with biased neurons silenced, and with as many random ones."""
 
     before: Share
@@ -138,7 +227,7 @@ class Ablation(Document, frozen=True, kw_only=True):
     repeats: Count
 
 
-class Interpretation(Document, frozen=True, kw_only=True):
+class Interpretation(Result, frozen=True, kw_only=True):
     """What was seen inside the network."""
 
     layers: list[Layer]
@@ -157,7 +246,7 @@ class Interpretation(Document, frozen=True, kw_only=True):
         return next(layer for layer in self.layers if layer.name == self.most_biased)
 
 
-class MethodDescription(Document, frozen=True, kw_only=True):
+class MethodDescription(Result, frozen=True, kw_only=True):
     """What a search method says about itself. `how` tells how it searched, `origin` what the number
     of a pair's origin counts, `created_by` and `required` how to create it again in Python.
     """
@@ -173,7 +262,7 @@ class MethodDescription(Document, frozen=True, kw_only=True):
     required: list[str]
 
 
-class Search(Document, frozen=True, kw_only=True):
+class Search(Result, frozen=True, kw_only=True):
     """What the search was given, what it found, and what it cost. A user's own method need not
     describe itself.
     """
@@ -206,7 +295,7 @@ class Search(Document, frozen=True, kw_only=True):
     scores: dict[str, Number | None]
 
 
-class PairDocument(Document, frozen=True, kw_only=True):
+class PairDocument(Result, frozen=True, kw_only=True):
     """Two people who get different answers. They differ in `sensitive`: the sensitive attributes,
     then those that change along with them. `plausibility` is the share of people in the data who
     are at least as unusual; null where it was not measured. `is_record`: one of the two is equal to
@@ -228,7 +317,61 @@ class PairDocument(Document, frozen=True, kw_only=True):
     is_record: bool = False
 
 
-class Amounts(Document, frozen=True, kw_only=True):
+class LeaningDocument(Result, frozen=True, kw_only=True):
+    """By how much an outcome is more frequent with a sensitive value than with the same person's
+    other values (`than`): the mean over people. `p` is adjusted for all values.
+    """
+
+    value: str
+    than: str
+    outcome: Literal["favorable", "no answer"]
+    mean: Number
+    low: Number
+    high: Number
+    p: Share
+
+    def __post_init__(self) -> None:
+        check_interval(self.low, self.mean, self.high)
+
+
+class ChatDocument(Result, frozen=True, kw_only=True):
+    """Requests and tokens of this run; `stored` answers came from the cache. Of `probed` questions
+    that were asked several times first, `varied` got different answers. `asks` is how often every
+    question was then asked, `settle` how often each side of a pair whose answers differed. The
+    `leanings` are about `people` different people in the data.
+    """
+
+    read: Literal["text", "logprobs"]
+    asks: Count
+    settle: Count
+    probed: Count
+    varied: Count
+    requests: Count
+    stored: Count
+    answers: Count
+    refused: Count
+    unreadable: Count
+    tokens_sent: Count
+    tokens_received: Count
+    cost: Amount
+    currency: str
+    served: list[str]
+    favorable: str
+    people: Count
+    confidence: Share
+    leanings: list[LeaningDocument] = msgspec.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.varied > self.probed or self.refused + self.unreadable > self.answers:
+            raise ValueError("more answers vary, or are none, than there are")
+
+    @property
+    def found(self) -> list[LeaningDocument]:
+        """The leanings that are not chance, at the confidence of the intervals."""
+        return [each for each in self.leanings if each.p <= 1 - self.confidence + 1e-12]
+
+
+class Amounts(Result, frozen=True, kw_only=True):
     """Measurements of a model that answers with an amount. `scale` is the standard deviation of the
     answers over the people in the data, `median` that of the answers to the people measured by
     group, `largest_found` the largest change that the search found.
@@ -245,7 +388,7 @@ class Amounts(Document, frozen=True, kw_only=True):
     pairs: list[ScorePair]
 
 
-class TableMeasurements(Document, frozen=True, kw_only=True):
+class TableMeasurements(Result, frozen=True, kw_only=True):
     """What the gate reads. A test that measures one thing leaves the others out."""
 
     format: Literal[6] = FORMAT

@@ -9,11 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import (
-    Search,
-    TableMeasurements,
-    TableRun,
-)
+from fairprobe.documents.table import Search, TableMeasurements, TableRun
 from fairprobe.errors import SettingError
 from fairprobe.measures import Measurements, Reading
 from fairprobe.statistics.rates import newcombe

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import (
-    TableMeasurements,
-    from_dict,
-)
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.errors import FairprobeError, SettingError
 from fairprobe.gate import words
 from fairprobe.gate.difference import changes, require_comparable
@@ -18,7 +15,7 @@ from fairprobe.gate.more import Audited, AuditedTable, More, sampler_of, until_d
 from fairprobe.gate.policy import Policy, read_policy
 from fairprobe.gate.ruling import CHANGE, Decision, GateResult, Outcome, Ruling, side
 from fairprobe.measures import Measurements, Reading, required
-from fairprobe.results import Rate
+from fairprobe.results import Rate, from_dict
 from fairprobe.runs.kinds import KINDS, kind_named
 from fairprobe.runs.store import read_measured_run
 from fairprobe.statistics.rates import confidence_at_look

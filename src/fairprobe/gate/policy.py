@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import read_toml
+from fairprobe.documents.files import read_toml
 from fairprobe.documents.policy import PolicyDocument, Uncertain
 from fairprobe.errors import SettingError, StorageError, suggest
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TypeAlias
 
-from fairprobe.documents import PairDocument, to_dict
+from fairprobe.documents.table import PairDocument
 from fairprobe.measures import Direction, Unit
+from fairprobe.results import to_dict
 
 Outcome: TypeAlias = Literal["pass", "fail", "uncertain"]
 Decision: TypeAlias = Literal["pass", "fail"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor, log10
 
-from fairprobe.documents import PairDocument
+from fairprobe.documents.table import PairDocument
 from fairprobe.gate.ruling import Ruling
 from fairprobe.measures import Unit
 from fairprobe.report.formats import count, percent, plain

@@ -32,8 +32,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from fairprobe.documents import Document, read_toml
+from fairprobe.documents.files import read_toml
 from fairprobe.errors import SettingError, suggest
+from fairprobe.results import Result
 
 LEXICONS = ("race", "gender", "religion", "orientation", "names")
 Words: TypeAlias = Literal["fixed", "sample"]
@@ -41,14 +42,14 @@ WITHOUT_PLURAL = ("adjective", "pronoun", "name", "title", "belief")
 ROLES = ("object", "possessive", "alone", "reflexive")
 
 
-class EntryFile(Document, frozen=True, kw_only=True):
+class EntryFile(Result, frozen=True, kw_only=True):
     """Words that can replace each other, by group."""
 
     kind: str
     groups: dict[str, list[str]]
 
 
-class LexiconFile(Document, frozen=True, kw_only=True, rename={"exceptions": "except"}):
+class LexiconFile(Result, frozen=True, kw_only=True, rename={"exceptions": "except"}):
     """A lexicon in its TOML file."""
 
     name: str

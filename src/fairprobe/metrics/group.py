@@ -25,13 +25,8 @@ import pandas as pd
 from msgspec.structs import asdict
 
 from fairprobe.arrays import Ints, Mask
-from fairprobe.documents import (
-    EqualizedOdds,
-    SelectionRates,
-    SelectionRow,
-    SelectionTable,
-    TableMeasurements,
-)
+from fairprobe.documents.people import EqualizedOdds, SelectionRates, SelectionRow, SelectionTable
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.errors import DataError, SettingError, suggest
 from fairprobe.measures import Measure, Reading, reading_of, readings_of_groups
 from fairprobe.results import Estimate, Rate

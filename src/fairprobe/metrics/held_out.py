@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.catalogue import MEASURES, PluginWarning
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents.fairness import (
+from fairprobe.documents.people import (
     TAU,
     EqualizedOdds,
     Fairness,

@@ -21,8 +21,8 @@ from msgspec.structs import asdict, replace
 from scipy.special import rel_entr
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
-from fairprobe.documents import IFR, IndividualFairness, NamedIFR, TableMeasurements, TauRate
-from fairprobe.documents.fairness import TAU, GroupIFR
+from fairprobe.documents.people import IFR, TAU, GroupIFR, IndividualFairness, NamedIFR, TauRate
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.judgement import ROWS_AT_ONCE, TIE, labels_and_lead, two_labels
 from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from fairprobe.arrays import Floats, Ints
-from fairprobe.documents import TableMeasurements
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.errors import DataError
 from fairprobe.measures import Answers, Measure, Reading, reading_of, required
 from fairprobe.results import Estimate, Rate

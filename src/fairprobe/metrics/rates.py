@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fairprobe.arrays import Mask, Rows
-from fairprobe.documents import TableMeasurements
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.judgement import judge
 from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.models import Model, one_thread

@@ -24,14 +24,15 @@ from msgspec.structs import asdict, replace
 
 from fairprobe.arrays import Floats, Ints
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import Amounts, SelectionRates, TableMeasurements, TableRun
-from fairprobe.documents.scores import (
+from fairprobe.documents.people import (
     AmountQuality,
     Change,
     Level,
     ScoredGroup,
     ScoredGroups,
+    SelectionRates,
 )
+from fairprobe.documents.table import Amounts, TableMeasurements, TableRun
 from fairprobe.judgement import Verdict
 from fairprobe.measures import (
     Measure,

@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from fairprobe.documents import read_bytes
+from fairprobe.documents.files import read_bytes
 from fairprobe.errors import FairprobeError, ModelError, StorageError
 from fairprobe.models import Encoder, Merge, Scale, TorchModel
 from fairprobe.networks.dense import DenseNetwork

@@ -15,7 +15,7 @@ from math import ceil, sqrt
 
 from markupsafe import Markup, escape
 
-from fairprobe.documents import Interpretation, Layer
+from fairprobe.documents.table import Interpretation, Layer
 
 WIDTH, HEIGHT = 1000, 520  # units of the drawing; its dots are no higher than this
 MARGIN = 12  # above and below, for the frame

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from markupsafe import Markup
 
-from fairprobe.documents import Interpretation, Layer
+from fairprobe.documents.table import Interpretation, Layer
 from fairprobe.present.svg import (
     BAR,
     INK,

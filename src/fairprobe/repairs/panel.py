@@ -20,8 +20,7 @@ import numpy as np
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import IFR
-from fairprobe.documents.fairness import TAU
+from fairprobe.documents.people import IFR, TAU
 from fairprobe.documents.repair import Measured, OtherAttribute
 from fairprobe.errors import DataError
 from fairprobe.judgement import judge

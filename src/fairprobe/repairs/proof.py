@@ -29,7 +29,7 @@ from msgspec import structs
 from fairprobe.arrays import Ints, Mask
 from fairprobe.certificates.certify import proved_share
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents.fairness import TAU
+from fairprobe.documents.people import TAU
 from fairprobe.documents.repair import (
     Decision,
     Dial,

@@ -18,7 +18,8 @@ import numpy as np
 from fairprobe import datasets, networks
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import ModelOrigin, TableRun, file_in
+from fairprobe.documents.files import file_in
+from fairprobe.documents.table import ModelOrigin, TableRun
 from fairprobe.errors import DataError, ModelError, StorageError
 from fairprobe.models import Decision, Model, ScoreModel, TorchModel
 from fairprobe.runs.store import AUDIT, DOMAIN, MODEL, REFUSED, read_table_run, sha256_of

@@ -18,11 +18,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from fairprobe.documents import (
-    TableRun,
-    file_in,
-    read_bytes,
-)
+from fairprobe.documents.files import file_in, read_bytes
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import FairprobeError, StorageError, suggest
 from fairprobe.escapes import printable
 from fairprobe.measures import Measurements

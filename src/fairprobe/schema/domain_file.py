@@ -21,7 +21,7 @@ import numpy as np
 import tomlkit
 
 from fairprobe.arrays import Rows
-from fairprobe.documents import read_toml
+from fairprobe.documents.files import read_toml
 from fairprobe.errors import DomainError, StorageError, suggest
 from fairprobe.schema.attributes import Attribute
 from fairprobe.schema.coding import Coding

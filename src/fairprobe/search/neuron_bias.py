@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from fairprobe.arrays import Floats, Ints, Rows
-from fairprobe.documents import TableMeasurements
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.errors import DataError, ModelError
 from fairprobe.measures import Measure, Reading, by
 from fairprobe.models import TorchModel

@@ -28,9 +28,11 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fairprobe.documents import Count, Document, Number, decode, read_bytes
+from fairprobe import results
+from fairprobe.documents.files import read_bytes
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.locks import lock_file, unlock
+from fairprobe.results import Count, Number, decode
 from fairprobe.runs.store import AUDIT
 from fairprobe.serve.outcome import RESULT, Result, write_result
 from fairprobe.serve.settings import ServeSettings
@@ -52,7 +54,7 @@ Struct = TypeVar("Struct", bound=msgspec.Struct)
 State: TypeAlias = Literal["waiting", "running", "done", "refused", "failed", "cancelled"]
 
 
-class AuditJob(Document, frozen=True, kw_only=True, tag_field="job", tag="audit"):
+class AuditJob(results.Result, frozen=True, kw_only=True, tag_field="job", tag="audit"):
     """An audit of a packaged data set (`dataset`) or of an uploaded `table`, with a network that is
     trained or with a `model` of the folder of models.
     """
@@ -75,7 +77,7 @@ class AuditJob(Document, frozen=True, kw_only=True, tag_field="job", tag="audit"
     seed: Count = 0
 
 
-class RepairJob(Document, frozen=True, kw_only=True, tag_field="job", tag="repair"):
+class RepairJob(results.Result, frozen=True, kw_only=True, tag_field="job", tag="repair"):
     """A repair of a run. `table` is the upload, and `model` with its options the files of the
     folder of models, that the run was made with, if they are the user's own.
     """
@@ -100,7 +102,7 @@ class RepairJob(Document, frozen=True, kw_only=True, tag_field="job", tag="repai
 Job: TypeAlias = AuditJob | RepairJob
 
 
-class Described(Document, frozen=True, kw_only=True):
+class Described(results.Result, frozen=True, kw_only=True):
     """What is in the file of a job."""
 
     format: Literal[1] = 1

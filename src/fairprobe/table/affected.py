@@ -6,17 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fairprobe.documents import (
+from fairprobe.documents.people import (
     BothCounterparts,
     CouplingCount,
     GroupRate,
-    PairDocument,
     People,
     Resemblance,
     RuleRate,
-    TableRun,
+    ScorePair,
 )
-from fairprobe.documents.scores import ScorePair
+from fairprobe.documents.table import PairDocument, TableRun
 from fairprobe.report import Bar, Bars, Number, Pair, Plot, Section, Side, Table, Text
 from fairprobe.report.formats import (
     amount,

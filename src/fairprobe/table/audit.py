@@ -15,17 +15,9 @@ from fairprobe import networks
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets import write_domain
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import (
-    Ablation,
-    Amounts,
-    Counterparts,
-    People,
-    Plausible,
-    TableRun,
-)
-from fairprobe.documents.fairness import TAU
+from fairprobe.documents.people import TAU, Counterparts, People, Plausible, ToleranceInfo
 from fairprobe.documents.repair import Proof
-from fairprobe.documents.scores import ToleranceInfo
+from fairprobe.documents.table import Ablation, Amounts, TableRun
 from fairprobe.errors import DataError
 from fairprobe.findings import Findings, check_names
 from fairprobe.judgement import Verdict, judge

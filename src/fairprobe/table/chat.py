@@ -12,8 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import TableMeasurements, TableRun
-from fairprobe.documents.chat import ChatDocument, LeaningDocument
+from fairprobe.documents.table import ChatDocument, LeaningDocument, TableMeasurements, TableRun
 from fairprobe.measures import Measure, Reading
 from fairprobe.models import Model
 from fairprobe.models.formats.chat import Chat, ChatRows

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairprobe.documents import TableRun
+from fairprobe.documents.table import TableRun
 from fairprobe.metrics.group import IMPACT_RATIO
 from fairprobe.report import Notes, Number, Section, Table, Text
 from fairprobe.report.formats import amount, count, date, listed, percent

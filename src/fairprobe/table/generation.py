@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
-from fairprobe.documents import TableMeasurements
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.findings import PLAUSIBILITY, PROVENANCE, Findings
 from fairprobe.measures import Measure, Reading, by, required
 from fairprobe.schema.domain import Domain

@@ -6,16 +6,16 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from fairprobe.documents import (
+from fairprobe.documents.people import (
     IFR,
-    Amounts,
-    BaseRatesDocument,
+    Change,
     Fairness,
+    Level,
+    ScoredGroups,
     SelectionRow,
     SelectionTable,
-    TableRun,
 )
-from fairprobe.documents.scores import Change, Level, ScoredGroups
+from fairprobe.documents.table import Amounts, BaseRatesDocument, TableRun
 from fairprobe.metrics.group import (
     DEMOGRAPHIC_PARITY,
     EQUALIZED_ODDS,

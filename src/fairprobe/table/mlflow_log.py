@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import SelectionTable, TableRun
+from fairprobe.documents.people import SelectionTable
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.findings import Findings
 from fairprobe.measures import added_readings

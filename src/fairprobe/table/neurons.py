@@ -4,7 +4,7 @@ what silencing them does.
 
 from __future__ import annotations
 
-from fairprobe.documents import Interpretation, TableRun
+from fairprobe.documents.table import Interpretation, TableRun
 from fairprobe.metrics.rates import DM_RS
 from fairprobe.report import Bar, Bars, Line, Lines, Plot, Section, Table, Text
 from fairprobe.report.formats import count, decimal, percent, plural

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents import ModelSummary, TableMeasurements
+from fairprobe.documents.table import ModelSummary, TableMeasurements
 from fairprobe.judgement import judge, without_ties
 from fairprobe.metrics import fairness
 from fairprobe.metrics.rates import SAMPLES, dm_rs

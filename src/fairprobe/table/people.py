@@ -8,8 +8,8 @@ import numpy as np
 from msgspec.structs import asdict
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
-from fairprobe.documents import TableMeasurements
 from fairprobe.documents.people import Advantage, GroupRate, People
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.judgement import Verdict, answers, judge
 from fairprobe.measures import Measure, Reading, by, reading_of, reading_of_counterparts, required
 from fairprobe.metrics.rates import parts_of

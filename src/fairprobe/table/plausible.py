@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from fairprobe.arrays import Rows
-from fairprobe.documents import TableMeasurements
 from fairprobe.documents.people import Plausible
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.judgement import Verdict, judge
 from fairprobe.measures import Measure, Reading, by, reading_of_counterparts, required
 from fairprobe.models import Model, one_thread

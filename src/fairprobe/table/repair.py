@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import structs
 
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents.fairness import TAU
+from fairprobe.documents.people import TAU
 from fairprobe.errors import ModelError, SettingError
 from fairprobe.metrics.individual import Pairs
 from fairprobe.models import Decision, Model, ScoreModel, Tolerance, TorchModel

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from fairprobe.catalogue import METHODS
-from fairprobe.documents import DecisionInfo, Search, TableRun
-from fairprobe.documents.fairness import TAU
+from fairprobe.documents.people import TAU
+from fairprobe.documents.table import DecisionInfo, Search, TableRun
 
 _ARGUMENT = re.compile(r"[a-z_]+=[\w.]+")  # nothing else in a run becomes Python
 OWN_DATA = "...  # your own data, as it was"

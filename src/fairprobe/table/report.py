@@ -5,8 +5,7 @@ from __future__ import annotations
 from fairprobe.catalogue import MEASURES
 from fairprobe.certificates.report import certificate_section
 from fairprobe.certificates.report import numbers as certified
-from fairprobe.documents import TableRun
-from fairprobe.documents.table import FORMAT
+from fairprobe.documents.table import FORMAT, TableRun
 from fairprobe.measures import added_readings
 from fairprobe.metrics.group import IMPACT_RATIO
 from fairprobe.metrics.quality import ACCURACY

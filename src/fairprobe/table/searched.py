@@ -24,8 +24,8 @@ import torch
 from fairprobe import networks, search
 from fairprobe.arrays import Mask, Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import MethodDescription, PairDocument, Search
-from fairprobe.documents.scores import ScorePair
+from fairprobe.documents.people import ScorePair
+from fairprobe.documents.table import MethodDescription, PairDocument, Search
 from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.findings import Findings, Generation
 from fairprobe.models import Model, ScoreModel, TorchModel, one_thread

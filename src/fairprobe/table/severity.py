@@ -7,8 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
-from fairprobe.documents import TableMeasurements
 from fairprobe.documents.people import DecisionCount, Severity
+from fairprobe.documents.table import TableMeasurements
 from fairprobe.measures import Measure, Reading, reading_of, required
 from fairprobe.report import Number, Section, Table
 from fairprobe.report.formats import count

@@ -10,7 +10,8 @@ import numpy as np
 from fairprobe import networks
 from fairprobe.datasets.base import Dataset
 from fairprobe.datasets.base_rates import FEWEST, base_rates
-from fairprobe.documents import (
+from fairprobe.documents.people import TAU
+from fairprobe.documents.table import (
     Ablation,
     BaseRateRow,
     BaseRatesDocument,
@@ -24,7 +25,6 @@ from fairprobe.documents import (
     OutsideRows,
     TableOrigin,
 )
-from fairprobe.documents.fairness import TAU
 from fairprobe.errors import ModelError, SettingError, suggest
 from fairprobe.models import (
     About,

@@ -9,7 +9,7 @@ from msgspec.structs import asdict
 
 from fairprobe.arrays import Floats, Ints, Mask
 from fairprobe.datasets.base import Dataset
-from fairprobe.documents.fairness import WeightedNumber
+from fairprobe.documents.people import WeightedNumber
 from fairprobe.judgement import Verdict
 from fairprobe.models import Model
 from fairprobe.results import Estimate

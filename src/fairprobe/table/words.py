@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fairprobe.documents import DecisionInfo, Search, TableRun
-from fairprobe.documents.scores import Change, ToleranceInfo
+from fairprobe.documents.people import Change, ToleranceInfo
+from fairprobe.documents.table import DecisionInfo, Search, TableRun
 from fairprobe.measures import FRAGILE
 from fairprobe.report.formats import (
     amount,

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairprobe.catalogue import MEASURES
-from fairprobe.documents import TableRun
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import SettingError
 from fairprobe.gate.difference import changes, require_comparable
 from fairprobe.measures import Measure, Reading, added_readings

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from fairprobe.documents import TableRun
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import SettingError
 from fairprobe.findings import PHASES
 from fairprobe.report.formats import listed

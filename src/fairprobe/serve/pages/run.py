@@ -14,6 +14,7 @@ from fairprobe.documents import TableRun, encode
 from fairprobe.images.run import ImagesRun
 from fairprobe.present import fill_template
 from fairprobe.report.markdown import markdown
+from fairprobe.results import encode
 from fairprobe.scenes.audit import ScenesRun
 from fairprobe.serve.desk import answer, desk_of, fill, run_of
 from fairprobe.serve.opened import OpenRun
