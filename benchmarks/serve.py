@@ -24,10 +24,10 @@ from statistics import median
 import httpx
 import numpy as np
 import pyarrow as pa
-from fairprobe.audits.image_audit import FINDINGS
 
 from fairprobe import datasets, networks
 from fairprobe.findings import _schema, _write
+from fairprobe.runs.store import FINDINGS
 from fairprobe.search import Budget
 from fairprobe.storage import scratch
 from fairprobe.table.audit import audit

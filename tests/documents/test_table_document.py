@@ -24,6 +24,7 @@ from fairprobe.errors import FairprobeError, StorageError
 from fairprobe.present import render
 from fairprobe.report.markdown import markdown
 from fairprobe.report.terminal import terminal
+from fairprobe.results import encode, from_dict
 from fairprobe.runs.reopen import reopen
 from fairprobe.runs.store import read_table_run
 from fairprobe.table.report import report

@@ -16,7 +16,7 @@ from fairprobe.images.measure import strict_pairs
 from fairprobe.images.repair import mean_of
 from fairprobe.images.report import report
 from fairprobe.images.search import ImageFindings, ImageSearch, search_images
-from fairprobe.results import Rate, from_dict
+from fairprobe.results import Rate
 
 
 class Above(nn.Module):

@@ -19,6 +19,7 @@ from fairprobe.errors import DataError, SettingError, StorageError
 from fairprobe.images.activation_ratio import ImageGroup, InsideBias, LayerActivation
 from fairprobe.images.audit import audit_images
 from fairprobe.images.run import ImageAudit
+from fairprobe.results import to_dict
 from papers import catalogue, insidebias, insidebias_faces, neuronfair_images, paper
 from papers.base import Experiment, Plan, Scale
 from papers.data.fetching import FACES_AND_OTHERS, FAIRFACE, placed

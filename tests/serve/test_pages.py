@@ -18,7 +18,6 @@ import pytest
 from PIL import Image
 from starlette.testclient import TestClient
 
-from fairprobe.documents import encode
 from fairprobe.images.run import ImagesRun
 from fairprobe.present import render
 from fairprobe.report.formats import percent

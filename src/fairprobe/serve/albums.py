@@ -21,7 +21,7 @@ import msgspec
 import numpy as np
 from PIL import Image
 
-from fairprobe.documents import file_in, read_bytes
+from fairprobe.documents.files import file_in, read_bytes
 from fairprobe.errors import DAMAGED, StorageError
 from fairprobe.images.run import ImagesRun
 from fairprobe.scenes.examples import ANSWERS, PAIRS, OriginalSize, SceneAnswers

@@ -8,7 +8,7 @@ from functools import singledispatch
 from threading import Lock
 from typing import Any, Literal, TypeAlias
 
-from fairprobe.documents import TableRun
+from fairprobe.documents.table import TableRun
 from fairprobe.errors import StorageError
 from fairprobe.present.table import Cell, measure_cell
 from fairprobe.repairs import report as repairs

@@ -17,7 +17,8 @@ import numpy as np
 
 from fairprobe.arrays import Rows
 from fairprobe.datasets.base import Dataset, Outline
-from fairprobe.documents import ModelOrigin, TableRun, file_in
+from fairprobe.documents.files import file_in
+from fairprobe.documents.table import ModelOrigin, TableRun
 from fairprobe.errors import DataError, FairprobeError, ModelError, SettingError, StorageError
 from fairprobe.findings import Findings
 from fairprobe.images.run import ImagesRun

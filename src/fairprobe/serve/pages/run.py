@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from fairprobe.documents import TableRun, encode
+from fairprobe.documents.table import TableRun
 from fairprobe.images.run import ImagesRun
 from fairprobe.present import fill_template
 from fairprobe.report.markdown import markdown
