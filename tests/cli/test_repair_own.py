@@ -201,7 +201,9 @@ def test_a_repaired_network_comes_back_in_its_format_and_a_fresh_process_measure
         assert again[name] == document[name], name
     for name in ("estimate", "hits", "samples"):
         assert again["dm_rs"][name] == pytest.approx(proof["after"]["dm_rs"][name], abs=20)
-    assert again["model"]["accuracy"] == pytest.approx(proof["after"]["accuracy"]["estimate"])
+    assert again["fairness"]["quality"]["accuracy"]["estimate"] == pytest.approx(
+        proof["after"]["accuracy"]["estimate"]
+    )
 
 
 def test_a_run_whose_model_is_not_named_again_is_refused(
