@@ -202,7 +202,7 @@ def test_the_checker_counts_what_an_enumeration_counted(name: str, tmp_path: Pat
     save(more, tmp_path / "more.npz")
     with pytest.raises(ValueError, match="fewer people"):
         checker.check(str(tmp_path / "more.npz"))
-    half = replace(counts, asked=counts.asked // 2)
+    half = replace(counts, queried=counts.queried // 2)
     save(Proof(chain, "enumerated", share, half), tmp_path / "half.npz")
     with pytest.raises(ValueError, match="fewer people"):
         checker.check(str(tmp_path / "half.npz"))

@@ -111,7 +111,7 @@ def _bounds(chain: Chain, low: Floats, high: Floats) -> Bounds:
         live = np.flatnonzero((up > 0).any(axis=1)) if relu else _all(up)
         lo, up = lo[live], up[live]
         # All that live, also those that are never negative: what a box is given must not depend on
-        # the boxes beside it, or nobody could compute it again.
+        # the other boxes, or nobody could compute it again.
         least, slopes, _, _ = _backward(chain, depth, live, alive, lines, box)
         lo = np.maximum(lo, least[: len(live)] - error[live])
         up = np.minimum(up, error[live] - least[len(live) :])

@@ -19,7 +19,7 @@ from fairprobe.certificates.chain import UnsupportedError
 from fairprobe.certificates.fold import subject_of
 from fairprobe.certificates.people import (
     FREE,
-    NOT_ASKED,
+    NOT_TRIED,
     OUTSIDE,
     RADII,
     proved_free,
@@ -234,7 +234,7 @@ class _People:
         for size in RADII:
             self._add(among, radius >= size, radius > OUTSIDE, radius=size)
         if among == "data":
-            self.radius, self.free = radius, np.full(len(radius), NOT_ASKED)
+            self.radius, self.free = radius, np.full(len(radius), NOT_TRIED)
         free = np.where(radius > 0, 0, radius)
         for size in FREE:
             rng = np.random.default_rng(seed)
@@ -245,7 +245,7 @@ class _People:
             )
             self._add(among, known == 1, known >= 0, free=size)
             free = np.where(known == 1, size, free)
-            free = np.where((known == NOT_ASKED) & (size == 1), NOT_ASKED, free)
+            free = np.where((known == NOT_TRIED) & (size == 1), NOT_TRIED, free)
         if among == "data":
             self.free = free
 

@@ -86,7 +86,7 @@ class Network:
 
     def groups(self, lo: Array, up: Array) -> list[tuple[Array, Array]]:
         """Return, for each value of each attribute in a box, weight and group; of people in
-        a group one is asked.
+        a group one is queried.
         """
         need(self.whole.all(), "people with real attributes cannot be counted")
         return [(np.ones(len(each)), np.arange(len(each))) for each in places(lo, up)]

@@ -1,10 +1,10 @@
-"""Exact answers by asking the network about everybody, where that is affordable.
+"""Exact answers by querying the network about everybody, where that is affordable.
 
 A case is *affected* by the judge's definition (`judgement.py`): two of its sensitive values are
 given different labels, and neither answer is a tie (a lead of at most `TIE`). It is *alike* when
-all labels are equal; what is left hangs on ties. Sums are taken in float32, features before people,
-in tiles; every case whose answer is nearer to a boundary than float32 rounding can move it is asked
-again in float64.
+all labels are equal; what is left is undecided (ties). Sums are taken in float32, features before
+people, in tiles; every case whose answer is nearer to a boundary than float32 rounding can move it
+is queried again in float64.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ Constraint = Callable[[Floats], Mask]
 
 @dataclass(frozen=True)
 class Counts:
-    """Count the cases that are treated alike, affected, or hang on ties; `asked` counts those whom
-    the constraints forbid too, and `asked_again` those asked in float64.
+    """Count the cases that are treated alike, affected, or undecided (ties); `queried` counts those
+    whom the constraints forbid too, and `queried_again` those queried in float64.
     """
 
     alike: int = 0
     affected: int = 0
     ties: int = 0
-    asked: int = 0
-    asked_again: int = 0
+    queried: int = 0
+    queried_again: int = 0
 
     @property
     def cases(self) -> int:

@@ -1,4 +1,4 @@
-"""From a model to the chain that is certified: what stands before the first activation is asked
+"""From a model to the chain that is certified: what precedes the first activation is probed
 value by value (it adds up over the attributes), the rest is folded layer by layer.
 
 Supported: `nn.Sequential`s of linear layers, batch norms, scales, merged categories and learned
@@ -196,7 +196,7 @@ def _bent(front: list[nn.Module], model: TorchModel, domain: Domain) -> set[int]
     for piece in front:
         if isinstance(piece, Merge | Columns) and not is_first:
             raise UnsupportedError(
-                f"{type(piece).__name__} stands behind another layer of the network, which is not"
+                f"{type(piece).__name__} follows another layer of the network, which is not"
                 " supported. Nothing is claimed."
             )
         if isinstance(piece, Columns):

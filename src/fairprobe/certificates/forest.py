@@ -1,6 +1,6 @@
 """Trees as a proof sees them: for each leaf, which values of each attribute lead to it.
 
-An attribute's values fall into *cells*: values that no tree tells apart. A box is a set of cells
+An attribute's values fall into *cells*: values that no tree distinguishes. A box is a set of cells
 for each attribute that is not sensitive; a leaf is reached from a box exactly if it is reached from
 one of its cells in every attribute, so bounds need no relaxation, and small boxes are counted.
 Values of attributes that constraints speak of are cells of their own, so that who is allowed is a
@@ -192,7 +192,7 @@ class _Builder:
         coupled = set(domain.changing) - set(domain.sensitive)
         self.parts = [a for a, n in enumerate(domain.names) if n not in domain.sensitive]
         self.coupled = {domain.index(name) for name in coupled}
-        self.values: dict[int, Rows] = {}  # codes of each attribute that are asked
+        self.values: dict[int, Rows] = {}  # codes of each attribute that are probed
         self.numbers: dict[int, Rows] = {}  # (V or 1, codes, columns)
         self.owner = np.full(len(self.base), -1)  # the attribute of each column; −2: sensitive
         alone = np.repeat(domain.low[None], len(self.every), axis=0)
@@ -200,10 +200,10 @@ class _Builder:
         self.sensitive = columns(alone)  # (V, columns)
         self._own(self.sensitive, -2)
         for a in self.parts:
-            self._ask(a)
+            self._probe(a)
         self._check_columns()
 
-    def _ask(self, a: int) -> None:
+    def _probe(self, a: int) -> None:
         domain, attribute = self.domain, self.domain.attributes[a]
         if attribute.kind == "real":
             codes = np.linspace(attribute.low, attribute.high, 33).astype(np.float32)
@@ -218,12 +218,12 @@ class _Builder:
             rows = np.repeat(domain.low[None], len(codes), axis=0)
             rows[:, a] = codes
             tables = domain.counterparts(rows)[:, :, a].T
-        asked = []
+        rows_of = []
         for row in tables:
             rows = np.repeat(domain.low[None], len(codes), axis=0)
             rows[:, a] = row
-            asked.append(self.columns(rows))
-        self.values[a], self.numbers[a] = codes, np.stack(asked)
+            rows_of.append(self.columns(rows))
+        self.values[a], self.numbers[a] = codes, np.stack(rows_of)
         self._own(self.numbers[a].reshape(-1, len(self.base)), a)
         if attribute.kind == "real":
             mine = np.flatnonzero(self.owner == a)
@@ -250,7 +250,7 @@ class _Builder:
                 if self.domain.attributes[a].kind == "real":
                     ours[:, mine] = rows[:, [a]]
                     continue
-                # In every row the coupled attribute stands as under this value already.
+                # In every row the coupled attribute has its code under this value already.
                 place = (rows[:, a] - self.domain.attributes[a].low).astype(np.int64)
                 ours[:, mine] = (
                     self.numbers[a][0][place][:, mine]
@@ -267,7 +267,7 @@ class _Builder:
         leaves: list[tuple[int, int, dict[int, list[tuple[int, bool]]], Mask]] = []
         for number, tree in enumerate(self.ensemble.trees):
             for leaf, path in tree.leaves():
-                asked: dict[int, list[tuple[int, bool]]] = {}
+                needed: dict[int, list[tuple[int, bool]]] = {}
                 reach = np.ones(len(self.every), dtype=bool)
                 for node, left in path:
                     column = int(tree.column[node])
@@ -287,9 +287,9 @@ class _Builder:
                         numbers = self.numbers[owner][:, :, column].astype(np.float64)
                         known[key] = len(tests[owner])
                         tests[owner].append(self.ensemble.goes_left(tree, node, numbers))
-                    asked.setdefault(owner, []).append((known[key], left))
+                    needed.setdefault(owner, []).append((known[key], left))
                 if reach.any():
-                    leaves.append((number, leaf, asked, reach))
+                    leaves.append((number, leaf, needed, reach))
         return self._assembled(tests, leaves, order, model.decision)
 
     def _cut_reals(self) -> None:
@@ -342,7 +342,7 @@ class _Builder:
             attribute, numbers = self.domain.attributes[a], self.numbers[a]
             codes, values = numbers.shape[1], len(numbers)
             table = np.stack(tests[a]) if tests[a] else np.ones((0, values, codes), dtype=bool)
-            # Values that no test tells apart, under any sensitive value, are one cell.
+            # Values that no test distinguishes, under any sensitive value, are one cell.
             flat = table.transpose(2, 0, 1).reshape(codes, -1)
             flat = np.arange(codes)[:, None] if len(parts) in ruled else flat
             _, first, cell = np.unique(flat, axis=0, return_index=True, return_inverse=True)
@@ -357,8 +357,8 @@ class _Builder:
             part = Cells(attribute.name, a, float(attribute.low), cell, weight, breaks)
             mask = np.ones((values, len(first), len(leaves)), dtype=bool)
             cells = table[:, :, first]  # (tests, V or 1, cells)
-            for place, (_, _, asked, _) in enumerate(leaves):
-                for test, left in asked.get(a, ()):
+            for place, (_, _, needed, _) in enumerate(leaves):
+                for test, left in needed.get(a, ()):
                     mask[:, :, place] &= cells[test] == left
             parts.append(part)
             inside.append(mask)

@@ -250,7 +250,7 @@ class Leaves:
                 yield kind[None], (weight * share.reshape(shape)).ravel()
 
     def _halves(self, box: Box, reached: Reached, groups: list[Ints]) -> list[Box]:
-        """Cut along the attribute that most of the trees' spread hangs on, between two groups."""
+        """Cut along the attribute with most of the trees' spread, between two groups."""
         forest, which = self.forest, reached.which
         values = forest.values[which].max(axis=1)
         begins = np.flatnonzero(np.diff(forest.tree[which], prepend=-1))

@@ -27,9 +27,9 @@ from fairprobe.schema.domain import Domain
 
 RADII = (0, 1, 2)
 FREE = (1, 2)
-# The person is affected (or a tie), lies outside the schema's bounds, or was not asked about
-NOT_ALIKE, OUTSIDE, NOT_ASKED = -1, -2, -3
-MOST_ASKED = 2048  # answers for one person's neighborhood; a larger one is bounded
+# The person is affected (or a tie), lies outside the schema's bounds, or was not tried
+NOT_ALIKE, OUTSIDE, NOT_TRIED = -1, -2, -3
+MAX_ANSWERS = 2048  # answers for one person's neighborhood; a larger one is bounded
 MOST_FREE = 65_536  # the same, where attributes are free
 ANSWERS_AT_ONCE = 12_000
 ANSWERS = {1: 6e6, 2: 4e6}  # about, for all people, by the number of free attributes
@@ -45,7 +45,7 @@ def proved_radius(
     radii: tuple[int, ...] = RADII,
     on_progress: OnProgress | None = None,
 ) -> Ints:
-    """(N,) for each person the largest proved radius; `NOT_ALIKE`, `OUTSIDE` or `NOT_ASKED` where
+    """(N,) for each person the largest proved radius; `NOT_ALIKE`, `OUTSIDE` or `NOT_TRIED` where
     there is none.
     """
     if isinstance(chain, Forest):
@@ -81,19 +81,19 @@ def proved_free(
     on_progress: OnProgress | None = None,
 ) -> Ints:
     """(N,) 1 for people who are proved whatever values any `free` of their attributes take, 0 for
-    others; `OUTSIDE`, or `NOT_ASKED`: of many people, some are drawn.
+    others; `OUTSIDE`, or `NOT_TRIED`: of many people, some are drawn.
     """
     if isinstance(chain, Forest):
         around = _Trees(chain, domain)
-        most, ask = MOST_BY_TREES[free], lambda row: int(around.free(row, free))
-        return _each(around, domain, x, most, ask, on_progress, rng)
+        most, prove = MOST_BY_TREES[free], lambda row: int(around.free(row, free))
+        return _each(around, domain, x, most, prove, on_progress, rng)
     groups = list(combinations(range(len(chain.parts)), free))
     sizes = [part.size if part.whole else 64.0 for part in chain.parts]
     points = sum(prod(sizes[a] for a in group) for group in groups) * chain.values
-    proved = np.where(domain.comparable(x) & ~domain.outside(x).rows, NOT_ASKED, OUTSIDE)
-    asked = rng.permutation(np.flatnonzero(proved == NOT_ASKED))
-    asked = asked[: max(1, int(ANSWERS[free] / max(points, 1)))]
-    _, cases, back = _cases(chain, domain, x[asked])
+    proved = np.where(domain.comparable(x) & ~domain.outside(x).rows, NOT_TRIED, OUTSIDE)
+    tried = rng.permutation(np.flatnonzero(proved == NOT_TRIED))
+    tried = tried[: max(1, int(ANSWERS[free] / max(points, 1)))]
+    _, cases, back = _cases(chain, domain, x[tried])
     waiting = np.arange(len(cases))
     for place, group in enumerate(groups):
         if on_progress is not None:
@@ -101,7 +101,7 @@ def proved_free(
         waiting = waiting[_proved_free(chain, cases[waiting], list(group))]
     found = np.zeros(len(cases), dtype=np.int64)
     found[waiting] = 1
-    proved[asked] = found[back]
+    proved[tried] = found[back]
     return proved
 
 
@@ -124,9 +124,9 @@ def _proved(chain: Chain, cases: Floats, reach: Floats) -> Mask:
     free = np.flatnonzero(reach > 0)
     points = 3.0 ** len(free) if reach.max(initial=0) <= 1 else float((2 * reach[free] + 1).prod())
     countable = bool(chain.whole[free].all())
-    if countable and points * chain.values <= MOST_ASKED:
+    if countable and points * chain.values <= MAX_ANSWERS:
         offsets = _grid([np.arange(-reach[a], reach[a] + 1) for a in free], free, len(reach))
-        # Where an offset leaves the domain it is cut off, which asks about a neighbor twice.
+        # Where an offset leaves the domain it is cut off, which queries a neighbor twice.
         return _all_alike(chain, cases, lambda some: np.clip(some + offsets, 0, chain.last))
     return labels(chain, bounds(chain, low, high)) >= 0
 
@@ -160,16 +160,16 @@ def _all_alike(chain: Chain, cases: Floats, around: Callable[[Floats], Floats]) 
     alike = np.empty(len(cases), dtype=bool)
     if not len(cases):
         return alike
-    asking = _Asking(chain)
+    judge = _Judge(chain)
     at_once = max(1, ANSWERS_AT_ONCE // around(cases[:1, None]).shape[1])
     for start in range(0, len(cases), at_once):
         some = cases[start : start + at_once]
         every = around(some[:, None]).reshape(-1, cases.shape[1])
-        alike[start : start + at_once] = asking(every).reshape(len(some), -1).all(axis=1)
+        alike[start : start + at_once] = judge(every).reshape(len(some), -1).all(axis=1)
     return alike
 
 
-class _Asking:
+class _Judge:
     """Query who is treated alike, in float32, and in float64 near a boundary."""
 
     def __init__(self, chain: Chain) -> None:
@@ -243,20 +243,20 @@ def _each(
     domain: Domain,
     x: Rows,
     most: int,
-    ask: Callable[[Rows], int],
+    prove: Callable[[Rows], int],
     on_progress: OnProgress | None,
     rng: np.random.Generator | None = None,
 ) -> Ints:
     """Ask about people one after the other, equal ones once, some of them if there are many."""
-    result = np.where(domain.comparable(x) & ~domain.outside(x).rows, NOT_ASKED, OUTSIDE)
-    inside = (rng or np.random.default_rng(0)).permutation(np.flatnonzero(result == NOT_ASKED))
+    result = np.where(domain.comparable(x) & ~domain.outside(x).rows, NOT_TRIED, OUTSIDE)
+    inside = (rng or np.random.default_rng(0)).permutation(np.flatnonzero(result == NOT_TRIED))
     inside = inside[:most]
     rows = domain.canonical(x[inside])
     columns = [part.column for part in around.forest.parts]
     cases, first, back = np.unique(rows[:, columns], axis=0, return_index=True, return_inverse=True)
     found = np.empty(len(cases), dtype=np.int64)
     for place in range(len(cases)):
-        found[place] = ask(rows[first[place]])
+        found[place] = prove(rows[first[place]])
         if on_progress is not None and place % 16 == 0:
             on_progress(place, len(cases))
     result[inside] = found[back.reshape(-1)]

@@ -1,7 +1,7 @@
 """Proof of a network: three ways, the cheapest first, and the file that others can check.
 
 no weight    the sensitive attributes have no weight: everybody is treated alike, at once
-enumerated   everybody is asked, where that is affordable: an exact answer
+enumerated   everybody is queried, where that is affordable: an exact answer
 bounds       branch and bound, which proves a share and leaves the rest undecided
 
 A model of trees is split into boxes of leaves (`leaves`), exactly where that is affordable.
@@ -40,8 +40,8 @@ FORMAT = 2
 @dataclass(frozen=True)
 class Proof:
     """`alike`: at least this share of possible people is proved to be treated as their
-    counterparts. `affected` is exact where everybody was asked, else None. `rest`: of people drawn
-    from what is undecided, how many are affected.
+    counterparts. `affected` is exact where everybody was queried, else None. `rest`: of people
+    drawn from what is undecided, how many are affected.
     """
 
     chain: Chain | Forest
@@ -108,7 +108,7 @@ def prove(
         return _by_leaves(chain, limit, np.random.default_rng(seed), tell)
     people = chain.people
     if people is not None and people * chain.values <= rate(chain) * limit.seconds * workers * 0.8:
-        return _asked(chain, chain.possible or people, workers, tell)
+        return _enumerated(chain, chain.possible or people, workers, tell)
     search, rest = Search(chain), None
     try:
         search.run(limit, lambda proved, spent: tell("Proving", spent, proved))
@@ -152,12 +152,12 @@ def _by_leaves(forest: Forest, limit: Limit, rng: np.random.Generator, tell: OnP
     )
 
 
-def _asked(chain: Chain, people: int, workers: int, tell: OnProgress) -> Proof:
-    """Ask about everybody; after an interrupt, those who were asked are what is proved."""
+def _enumerated(chain: Chain, people: int, workers: int, tell: OnProgress) -> Proof:
+    """Query everybody; after an interrupt, those who were queried are what is proved."""
     start, counts, stopped = time.monotonic(), Counts(), ""
 
     def step(done: int, total: int) -> None:
-        tell("Asking about everybody", done / total, counts.alike / people)
+        tell("Querying everybody", done / total, counts.alike / people)
 
     try:
         for so_far in enumerated(chain, workers=workers, on_progress=step):
@@ -165,7 +165,7 @@ def _asked(chain: Chain, people: int, workers: int, tell: OnProgress) -> Proof:
     except KeyboardInterrupt:
         stopped = "interrupted"
     seconds = time.monotonic() - start
-    if counts.asked == chain.people:
+    if counts.queried == chain.people:
         stopped = ""
     return Proof(
         chain, "enumerated", counts.alike / people, counts, stopped=stopped, seconds=seconds
@@ -245,7 +245,7 @@ def save(proof: Proof, path: Path, about: dict[str, Any] | None = None) -> float
         "sensitive": list(chain.sensitive),
         "attributes": [part.name for part in chain.parts],
         "constrained": [] if chain.allowed is None else list(chain.allowed.parts),
-        "asked": (1 << 62) if proof.counts is None else proof.counts.asked,
+        "asked": (1 << 62) if proof.counts is None else proof.counts.queried,
         "network": chain.digest,
         "sha256": sha.hexdigest(),
         "arithmetic": "real numbers; bounds are widened by what float64 rounding can do",

@@ -71,7 +71,7 @@ UPPER_BOUND = Measure(
     title="Possible people who can be affected",
     about=(
         "At most this share of all possible people is affected: what is not proved, or the exact"
-        " share where everybody was asked."
+        " share where everybody was queried."
     ),
     unit="share",
     direction="at most",

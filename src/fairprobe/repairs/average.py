@@ -6,8 +6,8 @@ of what the model says of each of them.
 x_v are the counterparts of x, itself among them: all combinations of sensitive values, with what
 the schema couples to them changed along. Counterparts that break a constraint do not count. The
 weights w are equal, or the shares of the values in the data. The mean depends on the case alone, so
-by construction no answer depends on the sensitive attributes. What stands for them elsewhere still
-does: differences between groups remain.
+by construction no answer depends on the sensitive attributes. Proxies of them still count:
+differences between groups remain.
 
 A person costs as many answers of the model as there are combinations of values.
 """

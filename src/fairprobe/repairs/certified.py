@@ -8,7 +8,7 @@ Counterfactual pairs make the sensitive attributes matter little; the sum of the
 what the pairs have reached. The bound (off unless ι > 0) is that of intervals: what the sensitive
 values add to the first layer, handed on by |W| from layer to layer, because no activation is
 steeper than 1 (GELU: 1.13). μ is `strength`. Too large a μ ends at one answer for everybody, which
-is proved at once and worth nothing: accuracy stands beside every certificate.
+is proved at once and worth nothing: every certificate shows the accuracy.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """`RepairClassifier`: what the repairs have in common as scikit-learn classifiers.
 
-`X` is an array of numbers or a DataFrame of pandas or polars, `y` any labels. How columns are read
-stands in `schema.coding`; a sensitive number with many values is seen in tenths. Empty cells (NaN)
-are learned from where `fit` saw some in their column. One row in eight decides when to stop; the
-network learns from all others.
+`X` is an array of numbers or a DataFrame of pandas or polars, `y` any labels. `schema.coding` reads
+the columns; a sensitive number with many values is seen in tenths. Empty cells (NaN) are learned
+from where `fit` saw some in their column. One row in eight decides when to stop; the network learns
+from all others.
 
 Settings that all have: `sensitive`, the column or columns by name or number, or a list of columns
 that are one attribute, one-hot; `hidden`, the neurons of each hidden layer;
@@ -13,7 +13,7 @@ drawn, and touches no other random number. A `strength` of None is the repair's 
 
 After `fit`: `classes_`, `n_features_in_`, `feature_names_in_`, `model_` (the network, as a
 `TorchModel`), `data_` (the rows as codes), `domain_`, and `coding_`, which codes further rows. An
-audit of `data_` asks about people whom the network has learnt from. A classifier that was saved
+audit of `data_` is about people whom the network has learned from. A classifier that was saved
 (skops, pickle) and loaded answers as before, but has no `data_`: nobody's row is in the file.
 """
 

@@ -123,7 +123,7 @@ class CFAIRClassifier(AdversarialClassifier):
 
 class BlindClassifier(RepairClassifier):
     """Network without the sensitive columns: nobody is treated differently for them alone, though
-    others may stand for them.
+    others may be proxies of them.
     """
 
     def repair(self) -> Blind:

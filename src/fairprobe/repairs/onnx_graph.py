@@ -1,5 +1,5 @@
 """Post-hoc repair inside an ONNX file: one graph with the same inputs and outputs, which makes
-the counterparts of its rows, asks the given graph about all of them at once and combines the
+the counterparts of its rows, passes all of them to the given graph in one batch and combines the
 answers.
 
     average       every row is repeated with each combination of sensitive values; the probabilities
@@ -52,7 +52,7 @@ def composed(model: Any, plan: Plan, scores: Scores, widths: dict[str, int]) -> 
     _check(model, plan, scores)
     inner = compose.add_prefix(model, PREFIX)
     graph = _Graph(model, plan, scores, widths)
-    graph.ask()
+    graph.query()
     graph.nodes += inner.graph.node
     outputs = graph.answer()
     made = ModelProto()
@@ -135,7 +135,7 @@ class _Graph:
 
     # -- counterparts ------------------------------------------------------------------------------
 
-    def ask(self) -> None:
+    def query(self) -> None:
         """Feed the given graph: every row with all combinations of values, then as it is."""
         start = 0
         for entry in self.inputs:
@@ -195,7 +195,7 @@ class _Graph:
         return parts[0] if len(parts) == 1 else self.node("Concat", *parts, axis=1)
 
     def recognized(self, columns: list[int], known: list[list[float]]) -> tuple[str, str]:
-        """(N,) which of the known combinations of numbers stands there, and whether one does."""
+        """(N,) the index of each row among known combinations of numbers, and whether it is one."""
         count, width = len(known), len(columns)
         cells = self.shaped(self._columns(columns), -1, 1, width)
         values = np.asarray(known, dtype=np.float32)
@@ -213,7 +213,7 @@ class _Graph:
         return which, self.shaped(is_known, -1)
 
     def _renamed(self, coupled: Coupled, place: int) -> str:
-        """(N, k) what stands in coupled columns under the combination of values at this place."""
+        """(N, k) the cells of coupled columns under the combination of values at this place."""
         own, own_known = self.recognized(self.numbers.columns, self.numbers.values)
         category, category_known = self.recognized(coupled.columns, coupled.categories)
         onto = np.asarray(coupled.onto, dtype=np.int64)

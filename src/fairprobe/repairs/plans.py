@@ -34,13 +34,13 @@ from fairprobe.schema.rules import WrittenConstraint
 from fairprobe.schema.twins import maps_of
 
 ROWS_AT_ONCE = 16384  # with all counterparts
-SAME = 1e-4  # how far a number may be from the one that stands for a value, relative to it
+SAME = 1e-4  # how far a number may be from that of a value, relative to it
 UNKNOWN = -1
 JUST_THERE = 1e-6
 PROBED = 64  # people
 
 Table: TypeAlias = Any  # a DataFrame of words, or an array (N, width) of numbers
-Ask: TypeAlias = Callable[[Any], Any]  # from a table to (N, C) probabilities, or (N,) of class 1
+Query: TypeAlias = Callable[[Any], Any]  # from a table to (N, C) probabilities, or (N,) of class 1
 Share: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
@@ -63,7 +63,7 @@ class People(Protocol):
 
 class Coupled(msgspec.Struct, frozen=True):
     """Columns of numbers that change together with the sensitive ones: `categories` (K, columns)
-    are what stands in them, `onto` (V, K) which category each is under each value, by that under
+    are their numbers, `onto` (V, K) which category each is under each value, by that under
     the first.
     """
 
@@ -73,7 +73,7 @@ class Coupled(msgspec.Struct, frozen=True):
 
 
 class Numbers(msgspec.Struct, frozen=True):
-    """Tables of numbers: what stands in `columns` for each combination of sensitive values,
+    """Tables of numbers: those in `columns` for each combination of sensitive values,
     `values` (V, columns).
     """
 
@@ -95,7 +95,7 @@ class Numbers(msgspec.Struct, frozen=True):
 
 
 def recognized(cells: Rows, known: list[list[float]]) -> Ints:
-    """(N,) which of the known combinations of numbers stands in each row, -1 if none does."""
+    """(N,) the index of the known combination of numbers in each row, -1 if there is none."""
     numbers = np.asarray(known, dtype=np.float64)
     apart = np.abs(cells[:, None, :].astype(np.float64) - numbers)
     same = np.all(apart <= SAME * np.maximum(1, np.abs(numbers)), axis=2)
@@ -194,11 +194,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise _damaged("it has other shares than values")
         return Words(coding)
 
-    def answer(self, table: Table, ask: Ask) -> tuple[Floats, Mask]:
+    def answer(self, table: Table, query: Query) -> tuple[Floats, Mask]:
         """(N, C) the probabilities after the repair, or (N, 1) the amounts; and (N,) who is handed
         to a human.
         """
-        parts = [self._answer(part, ask) for part in self._parts(table)]
+        parts = [self._answer(part, query) for part in self._parts(table)]
         return np.concatenate([p for p, _ in parts]), np.concatenate([who for _, who in parts])
 
     def _parts(self, table: Table) -> Iterator[Table]:
@@ -207,14 +207,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             rows = slice(start, start + count)
             yield table.iloc[rows] if isinstance(table, pd.DataFrame) else table[rows]
 
-    def _answer(self, table: Table, ask: Ask) -> tuple[Floats, Mask]:
+    def _answer(self, table: Table, query: Query) -> tuple[Floats, Mask]:
         made, nobody = self.people.counterparts(table), np.zeros(len(table), dtype=bool)
         if self.repair == "thresholds":
-            p = _both(ask(table), len(table))
+            p = _both(query(table), len(table))
             return self._weighed(p, made.own), nobody
         tables = [*made.tables, table] if self.repair == "abstain" else made.tables
         whole = pd.concat(tables) if isinstance(table, pd.DataFrame) else np.concatenate(tables)
-        p = np.reshape(ask(whole), (-1, 1)) if self.amounts else _both(ask(whole), len(whole))
+        p = np.reshape(query(whole), (-1, 1)) if self.amounts else _both(query(whole), len(whole))
         every = p.reshape(len(tables), len(table), -1)
         if self.repair == "average":
             weights = np.asarray(self.shares)[:, None] * made.is_possible

@@ -2,7 +2,7 @@
 is trained, so black boxes can be repaired too: forests, boosted trees, ONNX files, endpoints.
 
 A *case* is a person and all their counterparts. `Cases` finds those of rows, each once, so that a
-repair asks the model once for each of their rows and answers for the whole case.
+repair queries the model once for each of their rows and answers for the whole case.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fairprobe.repairs.base import Described, check_described
 from fairprobe.schema.domain import Domain
 
 POST_HOC = "post-hoc"
-CASES_AT_ONCE = 65536  # rows, as many as the judge asks for
-WHY = "The repair asks your model and combines its answers; it has no neurons of its own."
+CASES_AT_ONCE = 65536  # rows, as many as the judge queries
+WHY = "The repair queries your model and combines its answers; it has no neurons of its own."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class Cases:
 
     def own(self, of_rows: Rows, model: Model) -> Rows:
         """(N, C) what each row itself is answered, taken from the answers to all members; people
-        whose value is not known are asked for themselves.
+        whose value is not known are queried for themselves.
         """
         answers = np.empty((len(self._x), of_rows.shape[-1]), dtype=of_rows.dtype)
         known = self._known

@@ -52,7 +52,7 @@ def repair_summary(proof: Proof, name: str) -> Section:
 
 
 def repair_section(proof: Proof, classes: Sequence[str]) -> Section:
-    """Show what the repair did, beside its controls."""
+    """Show what the repair did, compared with its controls."""
     return Section(
         "What the repair did",
         [

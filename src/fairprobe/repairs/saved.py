@@ -33,11 +33,11 @@ from fairprobe.repairs.posthoc import PostHoc
 from fairprobe.repairs.wrappers import fitted_classifier
 from fairprobe.storage import replacing
 
-PEOPLE = 2_000  # asked to see which label belongs to which class
+PEOPLE = 2_000  # whose labels show which label belongs to which class
 FUNCTION = '''\
 """{title}, around {source}.
 
-Written by fairprobe. It opens the model where it is when it is first asked:
+Written by fairprobe. The model is opened when the function is first called:
 
     from {module} import predict
 
@@ -103,8 +103,8 @@ def _save_skops(estimator: Any, plan: Plan, file: Path) -> Path:
 def _save_onnx(graph: Graph, plan: Plan, joint: Joint, data: Dataset, file: Path) -> Path:
     if graph.rows is not None:
         raise ModelError(
-            f"{file.name} takes {graph.rows} rows at a time, so counterparts cannot be asked beside"
-            " them. Export it with a free number of rows."
+            f"{file.name} takes {graph.rows} rows at a time, so counterparts cannot be predicted"
+            " with them. Export it with a free number of rows."
         )
     assert joint.to_numbers is not None
     scores = _scores(graph, joint, joint.to_numbers(data.x[:PEOPLE]), file.name)
@@ -217,7 +217,7 @@ def saved_function(model: dict[str, Any], plan: dict[str, Any]) -> Callable[[Any
             trial=trial,
         ).predict
 
-    def ask(table: Any) -> Any:
+    def query(table: Any) -> Any:
         predict = opened()
         scores = np.asarray(predict(table), dtype=np.float64)
         if how.amounts:
@@ -234,7 +234,7 @@ def saved_function(model: dict[str, Any], plan: dict[str, Any]) -> Callable[[Any
         return scores[:, order] if scores.ndim == 2 and scores.shape[1] > 1 else 1 - scores
 
     def answer(table: Any) -> Floats:
-        found = how.answer(table, ask)[0]
+        found = how.answer(table, query)[0]
         return found[:, 0] if how.amounts else found
 
     return answer

@@ -1,9 +1,9 @@
 """Post-hoc repairs as scikit-learn classifiers around any other, and as functions around any
-function of a table, such as one that asks an endpoint.
+function of a table, such as one that queries an endpoint.
 
 >>> fair = AverageClassifier(XGBClassifier(), sensitive="sex").fit(X, y)
 >>> fair = AverageClassifier(FrozenEstimator(fitted), sensitive="sex").fit(X, y)  # trains nothing
->>> ask = repaired_function(ask_my_service, data)  # from a DataFrame to (N, C) probabilities
+>>> fair = repaired_function(query_my_service, data)  # from a DataFrame to (N, C) probabilities
 
 `X` is a DataFrame of pandas or polars, or an array. The schema of its columns is inferred from `X`
 (`schema.coding`), or given as the text of a domain file, with twins and constraints. The classifier
@@ -100,16 +100,16 @@ class PostHocClassifier(MetaEstimatorMixin, ClassifierMixin, BaseEstimator, ABC)
         table = self._read(X, reset=False)
         plan = decoded(self.plan_)
         if plan.numbers is not None:
-            return plan.answer(np.asarray(table), self._ask_numbers)
-        return plan.answer(as_frame(table), self._ask)
+            return plan.answer(np.asarray(table), self._query_numbers)
+        return plan.answer(as_frame(table), self._query)
 
-    def _ask(self, frame: pd.DataFrame) -> Any:
+    def _query(self, frame: pd.DataFrame) -> Any:
         names = getattr(self, "feature_names_in_", None)
         if names is None:
             return self.estimator_.predict_proba(frame.to_numpy())
         return self.estimator_.predict_proba(frame.set_axis(names, axis=1))
 
-    def _ask_numbers(self, x: Any) -> Any:
+    def _query_numbers(self, x: Any) -> Any:
         names = getattr(self, "feature_names_in_", None)
         return self.estimator_.predict_proba(
             x if names is None else pd.DataFrame(x, columns=list(names))
@@ -220,7 +220,7 @@ class ThresholdsClassifier(PostHocClassifier):
         if self.positive is not None and self.positive not in known:
             raise SettingError(f"There is no class {self.positive!r}; there are {known}.")
         positive = 1 if self.positive is None else known.index(self.positive)
-        score = np.asarray(self._ask(frame), dtype=np.float64)[:, positive]
+        score = np.asarray(self._query(frame), dtype=np.float64)[:, positive]
         own, count = Words(coding).counterparts(frame).own, coding.domain.value_count
         return Plan(
             repair="thresholds",
@@ -289,7 +289,7 @@ def repaired_function(
     seed: int = 0,
 ) -> Callable[[pd.DataFrame], Floats]:
     """Wrap `predict`, a function that turns a table of the data's own words into probabilities
-    ((N, C), or (N,) of the second class) and may ask an endpoint. It takes the same tables, and
+    ((N, C), or (N,) of the second class) and may query an endpoint. It takes the same tables, and
     returns (N, C) after the repair, by default the average over counterparts. What the repair
     chooses by people is chosen by the validation part of the split by `seed`.
 
