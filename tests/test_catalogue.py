@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import MISSING, fields
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from fairprobe import catalogue
-from fairprobe.catalogue import Catalogue, PluginWarning
+from fairprobe.catalogue import MEASURES, Catalogue, PluginWarning, declared
 from fairprobe.errors import SettingError
 from fairprobe.present import listings
 from fairprobe.repairs import REPAIRS, Blind, repair_named
 from fairprobe.repairs import base as repairs
 from fairprobe.search import METHODS, RandomWalk
 from fairprobe.search.methods import base as methods
+
+SOURCE = Path(catalogue.__file__).parent
 
 
 class Greedy(RandomWalk):
@@ -137,3 +141,51 @@ def test_an_unknown_part_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(TypeError, match="must be a subclass of fairprobe"):
         repairs.check_description(Greedy)
     repairs.check_description(Blind)
+
+
+def test_a_part_is_found_where_it_is_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "module.py").write_text(
+        'A = Method(\n    name="a"\n)\nPART = Measure(\n    name="part",\n)\nB = Measure(name="b")\n'
+    )
+    monkeypatch.setattr(catalogue, "__file__", str(tmp_path / "catalogue.py"))
+    assert declared("Measure") == {
+        "part": "fairprobe.room.module:PART",
+        "b": "fairprobe.room.module:B",
+    }
+
+
+def test_a_measure_is_described_in_the_file_that_declares_it() -> None:
+    for name, target in MEASURES.own.items():
+        module, about = target.partition(":")[0], MEASURES[name].about
+        with_it = [path.stem for path in SOURCE.rglob("*.py") if about in texts(path)]
+        assert with_it == [module.rpartition(".")[2]]
+
+
+def test_only_its_measure_writes_the_label_of_dm_rs() -> None:
+    labels = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*.py")
+        for text in texts(path)
+        if "DM-RS" in text
+    }
+    assert labels == {"metrics/rates.py"}
+
+
+def texts(path: Path) -> list[str]:
+    """The strings of a module that are not docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if id(node) not in docstrings
+    ]

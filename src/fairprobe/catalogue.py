@@ -9,16 +9,19 @@ documentation are generated from that. A package adds a part with, for instance,
     greedy = "my_package.greedy:Greedy"
 
 Names are known without importing anything. A part is imported when it is first used or listed.
+Measures are found where they are declared, so a new one touches no other file.
 Where a package registers the name of one of fairprobe's own parts, fairprobe's own is used.
 """
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from fairprobe.errors import SettingError, suggest
@@ -31,14 +34,15 @@ class PluginWarning(UserWarning):
 
 
 class Catalogue(Generic[Part]):
-    """The parts of one kind, called `noun` in messages. `own` maps names to "module:attribute";
-    installed packages add theirs in the entry-point `group`. `check`, a "module:function", raises
-    TypeError for a part that does not describe itself.
+    """The parts of one kind, called `noun` in messages. `own` maps names to "module:attribute", or
+    names the class whose instances fairprobe's modules declare; installed packages add theirs in
+    the entry-point `group`. `check`, a "module:function", raises TypeError for a part that does not
+    describe itself.
     """
 
-    def __init__(self, group: str, noun: str, *, check: str, own: Mapping[str, str]) -> None:
-        self.group, self.noun, self.own = group, noun, own
-        self._check = check
+    def __init__(self, group: str, noun: str, *, check: str, own: Mapping[str, str] | str) -> None:
+        self.group, self.noun = group, noun
+        self._check, self._own = check, own
         self._loaded: dict[str, Part] = {}
 
     def __iter__(self) -> Iterator[str]:
@@ -78,6 +82,11 @@ class Catalogue(Generic[Part]):
         return parts
 
     @cached_property
+    def own(self) -> Mapping[str, str]:
+        """Fairprobe's own parts: "module:attribute" by name."""
+        return declared(self._own) if isinstance(self._own, str) else self._own
+
+    @cached_property
     def _plugins(self) -> dict[str, EntryPoint]:
         return {
             entry.name: entry
@@ -97,6 +106,17 @@ class Catalogue(Generic[Part]):
                 f" {type(error).__name__}: {error}. Update or uninstall the package."
             ) from error
         return part
+
+
+def declared(kind: str) -> dict[str, str]:
+    """Find the declarations `PART = Kind(name="part"` in fairprobe's modules, importing nothing."""
+    declaration = re.compile(rf'^(\w+) = {kind}\(\s*name="(\w+)"', re.MULTILINE)
+    package = Path(__file__).parent
+    return {
+        name: f"fairprobe.{'.'.join(path.relative_to(package).with_suffix('').parts)}:{attribute}"
+        for path in sorted(package.rglob("*.py"))
+        for attribute, name in declaration.findall(path.read_text(encoding="utf-8"))
+    }
 
 
 def _check_name(part: object, registered: str) -> None:
@@ -156,38 +176,5 @@ MEASURES: Catalogue[Any] = Catalogue(
     "fairprobe.measures",
     "measure",
     check="fairprobe.measures:check_description",
-    own={
-        "people": "fairprobe.table.people:PEOPLE",
-        "plausible_people": "fairprobe.table.plausible:PLAUSIBLE_PEOPLE",
-        "ties": "fairprobe.table.people:TIES",
-        "dm_rs": "fairprobe.metrics.rates:DM_RS",
-        "ifr_b": "fairprobe.metrics.individual:IFR_B",
-        "ifr_p": "fairprobe.metrics.individual:IFR_P",
-        "demographic_parity": "fairprobe.metrics.group:DEMOGRAPHIC_PARITY",
-        "demographic_parity_sd": "fairprobe.metrics.group:DEMOGRAPHIC_PARITY_SD",
-        "equalized_odds": "fairprobe.metrics.group:EQUALIZED_ODDS",
-        "equalized_odds_sd": "fairprobe.metrics.group:EQUALIZED_ODDS_SD",
-        "impact_ratio": "fairprobe.metrics.group:IMPACT_RATIO",
-        "auc": "fairprobe.search.neuron_bias:AUC",
-        "idis": "fairprobe.table.generation:IDIS",
-        "input_space": "fairprobe.table.generation:INPUT_SPACE",
-        "distance": "fairprobe.table.generation:DISTANCE",
-        "accuracy": "fairprobe.metrics.quality:ACCURACY",
-        "f1": "fairprobe.metrics.quality:F1",
-        "mcc": "fairprobe.metrics.quality:MCC",
-        "proved_share": "fairprobe.certificates.report:PROVED_SHARE",
-        "proved_people": "fairprobe.certificates.report:PROVED_PEOPLE",
-        "upper_bound": "fairprobe.certificates.report:UPPER_BOUND",
-        "text_flips": "fairprobe.language.text_report:TEXT_FLIPS",
-        "text_gaps": "fairprobe.language.text_report:TEXT_GAPS",
-        "leaning": "fairprobe.table.chat:LEANING",
-        "names_difference": "fairprobe.language.names:NAMES_DIFFERENCE",
-        "names_excess": "fairprobe.language.names:NAMES_EXCESS",
-        "change": "fairprobe.metrics.scores:CHANGE",
-        "change_sd": "fairprobe.metrics.scores:CHANGE_SD",
-        "change_p90": "fairprobe.metrics.scores:CHANGE_P90",
-        "scoring_ratio": "fairprobe.metrics.scores:SCORING_RATIO",
-        "mean_difference": "fairprobe.metrics.scores:MEAN_DIFFERENCE",
-        "r2": "fairprobe.metrics.scores:R2",
-    },
+    own="Measure",
 )

@@ -120,6 +120,8 @@ def entries(name: str, body: Document) -> list[Document]:
         "accuracy": lambda: [fairness["quality"]["accuracy"]],
         "f1": lambda: [fairness["quality"]["scores"]["f1"]],
         "mcc": lambda: [fairness["quality"]["scores"]["mcc"]],
+        "severity_median": lambda: [body["people"]["severity"]["gap_median"]],
+        "severity_p90": lambda: [body["people"]["severity"]["gap_p90"]],
         "proved_people": lambda: body["certificate"]["people"][1:2],
     }
     return places[name]()

@@ -4,15 +4,16 @@ person could get.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fairprobe.arrays import Ints, Mask, Rows
 from fairprobe.documents.people import DecisionCount, Severity
 from fairprobe.documents.table import TableMeasurements
-from fairprobe.measures import Measure, Reading, reading_of, required
+from fairprobe.measures import Measure, Reading, by, reading_of, required
 from fairprobe.report import Number, Section, Table
 from fairprobe.report.formats import count
-from fairprobe.results import Estimate
 from fairprobe.statistics.means import quantile
 
 TAIL = 0.9
@@ -45,7 +46,11 @@ def count_decisions(labels: Ints, evidence: Mask) -> Ints:
 
 def severity_number(severity: Severity) -> Number | None:
     """Return the number that describes the severity best; None if nobody is affected."""
-    return None if severity.gap_median.estimate is None else Number(severity.gap_median, MEDIAN)
+    return (
+        None
+        if severity.gap_median.estimate is None
+        else Number(severity.gap_median, SEVERITY_MEDIAN)
+    )
 
 
 def severity_section(severity: Severity | None, classes: int) -> Section:
@@ -57,43 +62,37 @@ def severity_section(severity: Severity | None, classes: int) -> Section:
     return Section(
         "Severity",
         [
-            Number(severity.gap_median, MEDIAN),
-            Number(severity.gap_p90, P90),
+            Number(severity.gap_median, SEVERITY_MEDIAN),
+            Number(severity.gap_p90, SEVERITY_P90),
             decisions if classes > 2 else None,
         ],
     )
 
 
-def _readings(measure: str, severity: Severity | None) -> list[Reading]:
-    missing = "nobody is affected, or the answers are amounts"
-    if severity is None:
-        return [Reading(what=measure, missing=missing)]
-    estimate: Estimate = getattr(severity, measure)
-    what = "change in probability for the affected people"
-    return [reading_of(what, estimate, missing=missing, of="people affected")]
+def _reader(what: str, field: str) -> Callable[[TableMeasurements], list[Reading]]:
+    def read(run: TableMeasurements) -> list[Reading]:
+        severity = required(run.people).severity
+        label, missing = f"{what} of people affected by {by(run)}", "nobody is affected"
+        if severity is None:
+            return [Reading(what=label, missing=f"{missing}, or the answers are amounts")]
+        return [reading_of(label, getattr(severity, field), missing=missing, of="people affected")]
+
+    return read
 
 
-def _read_median(run: TableMeasurements) -> list[Reading]:
-    return _readings("gap_median", required(run.people).severity)
-
-
-def _read_p90(run: TableMeasurements) -> list[Reading]:
-    return _readings("gap_p90", required(run.people).severity)
-
-
-MEDIAN = Measure(
+SEVERITY_MEDIAN = Measure(
     name="severity_median",
     title="Change in probability, median",
     about="For half of the affected people, the probability of their decision changes by more.",
     unit="share",
     direction="at most",
-    read=_read_median,
+    read=_reader("median change in probability", "gap_median"),
 )
-P90 = Measure(
+SEVERITY_P90 = Measure(
     name="severity_p90",
     title="Change in probability, 90th percentile",
     about="For one in ten affected people, the probability of their decision changes by more.",
     unit="share",
     direction="at most",
-    read=_read_p90,
+    read=_reader("90th percentile of the change in probability", "gap_p90"),
 )
