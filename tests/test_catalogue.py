@@ -148,7 +148,7 @@ def test_a_part_is_found_where_it_is_declared(
 ) -> None:
     (tmp_path / "room").mkdir()
     (tmp_path / "room" / "module.py").write_text(
-        'A = Method(\n    name="a"\n)\nPART = Measure(\n    name="part",\n)\nB = Measure(name="b")\n'
+        'A = Method(\n    name="a"\n)\nPART = Measure(\n    name="part"\n)\nB = Measure(name="b")\n'
     )
     monkeypatch.setattr(catalogue, "__file__", str(tmp_path / "catalogue.py"))
     assert declared("Measure") == {
