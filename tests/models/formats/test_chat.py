@@ -68,7 +68,7 @@ FILE = 'model = "toy"\nuser = "{age}"\nlabels = ["good", "bad"]\n'
         (FILE.replace('["good", "bad"]', '{good = "yes", bad = "YES"}'), "stands for two classes"),
         (FILE + "[parameters]\nmessages = 1", "messages cannot be set"),
         (FILE + '[parameters]\napi_key = "x"', "Keys come from the environment only"),
-        (FILE + "[answers]\nasks = 0", "answers.asks must be at least 1"),
+        (FILE + "[answers]\nasks = 0", r"Expected `int` >= 1 - at `\$\.answers\.asks`"),
         (FILE + '[answers]\nread = "mind"', "read"),
         (FILE + "[limits]\ncost = 1", "needs the \\[prices\\]"),
         (FILE + '[[examples]]\nanswer = "good"', "no value for {age}"),

@@ -37,12 +37,13 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from fairprobe.documents.files import read_toml
 from fairprobe.errors import SettingError, StorageError, suggest
+from fairprobe.results import Amount
 
 TEXT, ROW = "text", "row"  # slots with a meaning of their own
 SLOT = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -52,6 +53,7 @@ OURS = ("model", "messages", "logprobs", "top_logprobs", "stream", "n")
 CHARACTERS = 3  # of a token, in estimates: rather too few than too many
 
 Words = str | list[str]
+Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class Example(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,25 +75,25 @@ class Answers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     read: Literal["text", "logprobs"] = "text"
-    asks: int | None = None
-    settle: int = 10
-    top: int = 20
+    asks: Positive | None = None
+    settle: Positive = 10
+    top: Positive = 20
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Limit what a run may use, and how many requests may be pending together."""
 
-    requests: int | None = 10_000
-    tokens: int | None = None
-    cost: float | None = None
-    parallel: int = 4
+    requests: Positive | None = 10_000
+    tokens: Positive | None = None
+    cost: Amount | None = None
+    parallel: Annotated[int, msgspec.Meta(ge=1, le=64)] = 4
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Price of a million tokens."""
 
-    input: float = 0.0
-    output: float = 0.0
+    input: Amount = 0.0
+    output: Amount = 0.0
     currency: str = "USD"
 
     def of(self, sent: int, received: int) -> float:
@@ -199,69 +201,46 @@ def read_prompt(path: Path | str) -> Prompt:
         if key not in Prompt.__struct_fields__:
             fields = Prompt.__struct_fields__
             raise SettingError(f"{file}: there is no setting '{key}'.{suggest(key, fields)}")
-    try:
-        prompt = msgspec.convert(body, Prompt)
-    except msgspec.ValidationError as error:
-        raise SettingError(f"{file}: {error}. See 'fairprobe formats'.") from None
-    return checked(prompt, str(file))
+    return checked(body, str(file))
 
 
-def checked(prompt: Prompt, where: str = "The prompt") -> Prompt:
+def checked(prompt: Prompt | dict[str, Any], where: str = "The prompt") -> Prompt:
     """Return the prompt, if it can be used."""
-    for problem in _problems(prompt):
+    try:
+        found = msgspec.convert(msgspec.to_builtins(prompt), Prompt)
+    except msgspec.ValidationError as error:
+        raise SettingError(f"{where}: {error}. Correct this setting.") from None
+    for problem in _problems(found):
         raise SettingError(f"{where}: {problem}")
-    return prompt
+    return found
 
 
 def _problems(prompt: Prompt) -> list[str]:
-    problems: list[str] = []
-    words = [
-        (word.casefold().strip(), label) for label, all_ in prompt.words.items() for word in all_
+    words = [word.casefold().strip() for all_ in prompt.words.values() for word in all_]
+    stray = [slot[0] for slot in SLOT.finditer(prompt.user) if slot[0] in ("{", "}", "{}")]
+    ours = [name for name in prompt.parameters if name in OURS]
+    secret = [name for name in prompt.parameters if "key" in name.lower()]
+    gaps = [
+        name
+        for entry in prompt.examples
+        for name in prompt.slots
+        if not entry.user and name not in entry.values and name != ROW
     ]
-    if len(prompt.classes) < 2 or len(set(prompt.classes)) < len(prompt.classes):
-        problems.append("[labels] needs at least two different classes.")
-    if not all(word for word, _ in words) or any(not all_ for all_ in prompt.words.values()):
-        problems.append("every class of [labels] needs at least one word.")
-    if len({word for word, _ in words}) < len(words):
-        problems.append("a word of [labels] stands for two classes; each must stand for one.")
-    if not prompt.slots:
-        problems.append("`user` needs a slot such as {age}, {text} or {row}.")
-    if stray := [slot[0] for slot in SLOT.finditer(prompt.user) if slot[0] in ("{", "}", "{}")]:
-        problems.append(f"`user` has a stray '{stray[0]}'; write {{{{ and }}}} for braces.")
-    for entry in prompt.examples:
-        missing = [name for name in prompt.slots if name not in entry.values and name != ROW]
-        if not entry.user and missing:
-            problems.append(
-                f"an example has no value for {{{missing[0]}}}; give `values` for all slots, or"
-                " the whole text as `user`."
-            )
-    return problems + _setting_problems(prompt)
-
-
-def _setting_problems(prompt: Prompt) -> list[str]:
-    answers, limits, prices = prompt.answers, prompt.limits, prompt.prices
-    least = {
-        "answers.asks": (answers.asks, 1),
-        "answers.settle": (answers.settle, 1),
-        "answers.top": (answers.top, 1),
-        "limits.requests": (limits.requests, 1),
-        "limits.tokens": (limits.tokens, 1),
-        "limits.parallel": (limits.parallel, 1),
-        "limits.cost": (limits.cost, 0),
-        "prices.input": (prices.input, 0),
-        "prices.output": (prices.output, 0),
+    is_free = not (prompt.prices.input or prompt.prices.output)
+    problems = {
+        "[labels] needs at least two different classes.": len(set(prompt.classes))
+        < max(2, len(prompt.classes)),
+        "every class of [labels] needs at least one word.": not all(words)
+        or not all(prompt.words.values()),
+        "a word of [labels] stands for two classes; each must stand for one.": len(set(words))
+        < len(words),
+        "`user` needs a slot such as {age}, {text} or {row}.": not prompt.slots,
+        f"`user` has a stray '{''.join(stray[:1])}'; write {{{{ and }}}} for braces.": stray,
+        f"an example has no value for {{{''.join(gaps[:1])}}}; give `values` for all slots, or the"
+        " whole text as `user`.": gaps,
+        f"{''.join(ours[:1])} cannot be set in [parameters].": ours,
+        f"'{''.join(secret[:1])}' looks like a key. Keys come from the environment only.": secret,
+        "[limits] cost needs the [prices] of the tokens.": prompt.limits.cost is not None
+        and is_free,
     }
-    problems = [
-        f"{name} must be at least {low}; it is {value}."
-        for name, (value, low) in least.items()
-        if value is not None and not value >= low
-    ]
-    if ours := [name for name in prompt.parameters if name in OURS]:
-        problems.append(f"{ours[0]} cannot be set in [parameters].")
-    if secret := [name for name in prompt.parameters if "key" in name.lower()]:
-        problems.append(f"'{secret[0]}' looks like a key. Keys come from the environment only.")
-    if limits.parallel > 64:
-        problems.append(f"limits.parallel must be at most 64; it is {limits.parallel}.")
-    if limits.cost is not None and not (prices.input or prices.output):
-        problems.append("[limits] cost needs the [prices] of the tokens.")
-    return problems
+    return [problem for problem, is_so in problems.items() if is_so]

@@ -271,12 +271,13 @@ class Service:
 def _certificates(ca: str | None, certificate: str | None) -> ssl.SSLContext:
     """Load the certificates to trust, and the client's own."""
     trusted = ssl.create_default_context()
-    for option, file in (("ca", ca), ("certificate", certificate)):
+    for option, load, file in (
+        ("ca", trusted.load_verify_locations, ca),
+        ("certificate", trusted.load_cert_chain, certificate),
+    ):
         try:
-            if file and option == "ca":
-                trusted.load_verify_locations(cafile=file)
-            elif file:
-                trusted.load_cert_chain(file)
+            if file:
+                load(file)
         except (OSError, ssl.SSLError) as error:
             raise SettingError(
                 f"Cannot read the endpoint's '{option}' from {file}: {error.strerror or error}."
