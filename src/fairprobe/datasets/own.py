@@ -181,7 +181,7 @@ def dataset_of(
 
 
 def write_domain(what: Dataset | Coding | Declared, path: Path | str) -> None:
-    """Writes the schema of a data set as a file to edit. Constraints made of code are left out;
+    """Write the schema of a data set as a file to edit. Constraints made of code are left out;
     twins and constraints that the rows suggest are added as comments.
     """
     if isinstance(what, Dataset):
@@ -206,11 +206,7 @@ def _weights_of(frame: pd.DataFrame, name: str, label: str, sensitive: list[str]
             f"Column '{name}' cannot hold the sample weights and be the label or sensitive as"
             " well. Choose another column."
         )
-    if name not in frame.columns:
-        raise SettingError(
-            f"The table has no column '{name}' for the sample weights."
-            f"{suggest(name, map(str, frame.columns))}"
-        )
+    _check_column(name, "for the sample weights", [str(column) for column in frame.columns])
     column = frame[name]
     if not is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
         raise DataError(
@@ -232,8 +228,7 @@ def _checked_keep(names: list[str], columns: list[str], *, has_domain: bool) -> 
             f" '{names[0]}' there, or leave `keep` (--keep) out."
         )
     for name in names:
-        if name not in columns:
-            raise SettingError(f"The table has no column '{name}' to keep.{suggest(name, columns)}")
+        _check_column(name, "to keep", columns)
     return names
 
 
@@ -241,20 +236,20 @@ def _check_names(columns: list[str], label: str, sensitive: list[str], dropped: 
     for name, role in [(label, "label"), *((name, "sensitive attribute") for name in sensitive)]:
         if name in dropped:
             raise SettingError(f"Column '{name}' is both the {role} and dropped. Choose one.")
-        if name not in columns:
-            raise SettingError(
-                f"The table has no column '{name}' for the {role}.{suggest(name, columns)}"
-            )
+        _check_column(name, f"for the {role}", columns)
     if label in sensitive:
         raise SettingError(
             f"'{label}' is both the label and sensitive. Choose another sensitive attribute."
         )
 
 
+def _check_column(name: str, role: str, columns: Sequence[str]) -> None:
+    if name not in columns:
+        raise SettingError(f"The table has no column '{name}' {role}.{suggest(name, columns)}")
+
+
 def _classes(column: pd.Series[Any]) -> tuple[Ints, tuple[str, ...]]:
-    """(N,) the class number of each row, and the names of the classes, sorted."""
-    if len(column) == 0:
-        raise DataError(f"No row has a label: the column '{column.name}' is empty.")
+    """Return (N,) the class number of each row, and the names of the classes, sorted."""
     if is_float_dtype(column.dtype) and not (column == column.round()).all():
         row = int((column != column.round()).to_numpy().argmax())
         raise DataError(
@@ -294,12 +289,14 @@ def _target_of(
     classes, are amounts. In between it is a guess, which is reported: codes in a row (1, 2, 3, …)
     are taken for classes, other numbers (500, 1000, 2500) for amounts.
     """
+    if len(column) == 0:
+        raise DataError(f"No row has a label: the column '{column.name}' is empty.")
     if wanted not in ("auto", "classes", "amount"):
         raise SettingError(f"The target is classes, amount or auto; got '{wanted}'.")
     if wanted != "auto":
         return wanted, []
     words = not is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype)
-    if words or len(column) == 0:
+    if words:
         return "classes", []
     values = np.unique(column.to_numpy(dtype=np.float64))
     if len(values) <= 2:
@@ -322,8 +319,6 @@ def _target_of(
 
 def _amounts_of(column: pd.Series[Any]) -> Floats:
     """Return the label as numbers (N,)."""
-    if len(column) == 0:
-        raise DataError(f"No row has a label: the column '{column.name}' is empty.")
     try:
         return np.asarray(column.to_numpy(), dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -355,7 +350,7 @@ def _inferred(people: pd.DataFrame, sensitive: list[str], table: Read) -> tuple[
 
 
 def _about_ranges(people: pd.DataFrame, coding: Coding) -> list[str]:
-    """Names the numbers that a model gets rounded to one value of a range."""
+    """Name the numbers that a model gets rounded to one value of a range."""
     return [
         f"{name} is compared in {len(cuts) + 1} ranges, and a model gets one value of each"
         f" ({', '.join(map(in_words, values))})"
@@ -365,7 +360,7 @@ def _about_ranges(people: pd.DataFrame, coding: Coding) -> list[str]:
 
 
 def _too_many_words(people: pd.DataFrame) -> dict[str, DataError]:
-    """Columns that hold free text, or more categories than can be compared."""
+    """Find columns that hold free text, or more categories than can be compared."""
     return {
         str(name): DataError(
             f"Column '{name}' has {count:,} different words; at most {MOST_CATEGORIES:,} categories"
