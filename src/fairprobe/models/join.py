@@ -373,16 +373,7 @@ class Feed(Trial):
         """Return people of the data and possible people as the model is given them; only those
         without gaps, if there are any.
         """
-        several = len(inputs) > 1
-        opened = Opened(
-            kind="",
-            name=name,
-            takes="numbers",
-            predict=len,
-            width=sum(part.width for part in inputs),
-            columns=tuple(part.name for part in inputs) if several else None,
-            inputs=tuple(inputs),
-        )
+        opened = Opened.of_numbers(inputs, kind="", name=name, predict=len)
         numbers = self.numbers(opened, self.seen(opened))
         data, rng = self.data, np.random.default_rng(20)
         chosen = rng.choice(len(data), min(COMPARED, len(data)), replace=False)

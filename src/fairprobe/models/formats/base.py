@@ -114,6 +114,18 @@ class Opened:
     trees: Callable[[], Ensemble | None] | None = None
     is_sized: bool = False
 
+    @classmethod
+    def of_numbers(cls, inputs: Sequence[Input], **fields: Any) -> Opened:
+        """Describe a model that takes these inputs side by side, as one table of numbers."""
+        several = len(inputs) > 1
+        return cls(
+            takes="numbers",
+            width=sum(part.width for part in inputs),
+            columns=tuple(part.name for part in inputs) if several else None,
+            inputs=tuple(inputs) if several else (),
+            **fields,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class Format:

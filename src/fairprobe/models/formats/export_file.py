@@ -27,6 +27,8 @@ from fairprobe.models.formats.aten import translate
 from fairprobe.models.formats.base import Format, Input, Opened, Trial
 from fairprobe.models.formats.file_checks import (
     PICKLE,
+    Array,
+    Arrays,
     Predict,
     archive,
     check_archive,
@@ -36,10 +38,11 @@ from fairprobe.models.formats.file_checks import (
     first_line,
     predicting,
     tried,
+    with_weights,
+    write_bytes,
 )
 from fairprobe.models.formats.free_size import Size, bound, of_expression
 from fairprobe.models.formats.graph import Draft, Unsupported
-from fairprobe.models.formats.write_back import Array, Arrays, with_weights, write_bytes
 
 KIND = "torch.export file"
 ZIP = b"PK\x03\x04"
@@ -158,18 +161,8 @@ def _open(name: str, file: zipfile.ZipFile, trial: Trial) -> Opened:
     rows = tried(predict, trial, inputs, name)
     if fixed is not None:
         _check_any_number_of_rows(raw, rows, fixed, name)
-    several = len(inputs) > 1
-    return Opened(
-        kind=KIND,
-        name=name,
-        takes="numbers",
-        predict=predict,
-        width=width,
-        columns=tuple(part.name for part in inputs) if several else None,
-        network=network,
-        inputs=inputs if several else (),
-        is_sized=content.is_sized,
-    )
+    sized = {"network": network, "is_sized": content.is_sized}
+    return Opened.of_numbers(inputs, kind=KIND, name=name, predict=predict, **sized)
 
 
 def _check_any_number_of_rows(predict: Predict, rows: Rows, fixed: int, name: str) -> None:

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from fairprobe.errors import ModelError
 from fairprobe.models.formats.base import Format, Input, Opened, Trial, import_library
 from fairprobe.models.formats.file_checks import (
+    Arrays,
     archive,
     check_archive,
     check_exists,
@@ -34,10 +35,12 @@ from fairprobe.models.formats.file_checks import (
     damaged,
     first_line,
     predicting,
+    refused,
     tried,
+    with_weights,
+    write_bytes,
 )
 from fairprobe.models.formats.graph import chain, linear
-from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
 from fairprobe.storage import scratch
 
 KIND = "Keras file"
@@ -227,16 +230,9 @@ def _open(path: Path, trial: Trial) -> Opened:
     network = _Network(model, path.name)
     predict = checked(predicting(network), path.name, network.width)
     tried(predict, trial, network.given, path.name)
-    several = len(model.inputs) > 1
-    return Opened(
-        kind=KIND,
-        name=path.name,
-        takes="numbers",
-        predict=predict,
-        width=network.width,
-        columns=tuple(part.name for part in network.given) if several else None,
-        network=_plain(keras, model) or network,
-        inputs=network.given if several else (),
+    plain = _plain(keras, model) or network
+    return Opened.of_numbers(
+        network.given, kind=KIND, name=path.name, predict=predict, network=plain
     )
 
 

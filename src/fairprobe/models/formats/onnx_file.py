@@ -22,6 +22,7 @@ from fairprobe.errors import ModelError, StorageError
 from fairprobe.models.formats.base import Format, Input, Opened, Trial, import_library
 from fairprobe.models.formats.file_checks import (
     TOLERANCE,
+    Arrays,
     Predict,
     are_probabilities,
     check_exists,
@@ -31,13 +32,15 @@ from fairprobe.models.formats.file_checks import (
     first_line,
     kind_of_scores,
     predicting,
+    refused,
     scores,
     tried,
+    with_weights,
+    write_bytes,
 )
 from fairprobe.models.formats.free_size import Free, Size, bound
 from fairprobe.models.formats.graph import Unsupported
 from fairprobe.models.formats.onnx_network import torch_network
-from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
 
 KIND = "ONNX file"
 # The operators that onnxruntime has itself.
@@ -70,19 +73,15 @@ def open_onnx(path: Path, trial: Trial | None = None) -> Opened:
     predict = checked(lambda parts: program.run(parts, output), path.name, width)
     predict(rows[:5])
     network, why = _network(model, program, output, predict, rows)
-    several = len(inputs) > 1
-    return Opened(
+    return Opened.of_numbers(
+        parts,
         kind=KIND,
         name=path.name,
-        takes="numbers",
         predict=predict,
-        width=width,
-        columns=tuple(part.name for part in inputs) if several else None,
         classes=classes,
         network=network,
         outputs="auto" if network is not None else kind_of_scores(predict, rows),
         why=why,
-        inputs=tuple(parts) if several else (),
         write_back=network and partial(write_onnx, path, output=output, width=width),
         program=Graph(model, {part.name: part.width or 1 for part in inputs}, output, program.rows),
         is_sized=any(part.is_sized for part in inputs),

@@ -309,14 +309,14 @@ def _open_module(module: nn.Module, name: str, trial: Trial) -> Opened:
             continue
         if plain:
             return replace(opened, width=inputs[0].width)
-        return replace(
-            opened,
+        return Opened.of_numbers(
+            inputs,
+            kind=opened.kind,
+            name=name,
             predict=_predicting(network),
-            width=sum(each.width for each in inputs),
             network=network,
-            columns=tuple(each.name for each in inputs) if len(inputs) > 1 else None,
-            inputs=inputs if len(inputs) > 1 else (),
             write_back=_write_split,
+            ending=opened.ending,
         )
     if (coded or len(names) > 1) and trial.knows_people:
         raise ModelError(

@@ -23,11 +23,17 @@ from fairprobe.arrays import Rows
 from fairprobe.errors import FairprobeError, ModelError
 from fairprobe.models.formats.base import Format, Opened, import_library
 from fairprobe.models.formats.boosters import categories_of
-from fairprobe.models.formats.file_checks import dense, first_line
+from fairprobe.models.formats.file_checks import (
+    Arrays,
+    dense,
+    first_line,
+    refused,
+    with_weights,
+    write_bytes,
+)
 from fairprobe.models.formats.graph import linear
 from fairprobe.models.formats.skops_file import load_skops
 from fairprobe.models.formats.trees import ensemble_of
-from fairprobe.models.formats.write_back import Arrays, refused, with_weights, write_bytes
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh, "logistic": nn.Sigmoid}
 
