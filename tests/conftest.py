@@ -16,8 +16,8 @@ import torch
 from typer import testing
 from typer.main import get_command
 
+import tests.helpers  # noqa: F401  (sets how property tests are run)
 from fairprobe.people import resemblance
-from tests.helpers import leave_figures_empty  # also sets how property tests are run
 
 # The files that take longest, longest first: several processes start with them, so that none is
 # left alone with one at the end.
@@ -129,16 +129,6 @@ def few_trees(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.path.parent.name != "people":
             patch.setattr(resemblance, "TREES", 5)
-        yield
-
-
-@pytest.fixture(scope="module")
-def empty_figures() -> Iterator[None]:
-    """For files whose tests write many reports and look at none of their figures; they name it in
-    `pytestmark`.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        leave_figures_empty(patch)
         yield
 
 

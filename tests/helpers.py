@@ -14,15 +14,12 @@ import pandas as pd
 import pytest
 import torch
 from hypothesis import settings
-from markupsafe import Markup, escape
 from torch import Tensor, nn
 
 from fairprobe.arrays import Ints, Rows
 from fairprobe.datasets import Dataset
 from fairprobe.documents.table import TableRun
 from fairprobe.models import Model, TorchModel, load_model
-from fairprobe.present import plots
-from fairprobe.present.svg import WIDTH
 from fairprobe.results import from_dict, to_dict
 from fairprobe.runs.reopen import reopen
 from fairprobe.runs.store import read_table_run
@@ -137,21 +134,6 @@ def known(value: T | None) -> T:
     """A value that is there."""
     assert value is not None
     return value
-
-
-def leave_figures_empty(patch: pytest.MonkeyPatch) -> None:
-    """Reports get frames in the place of their figures, which take longer to draw than a small
-    audit. Figures have tests of their own.
-    """
-
-    def frame(name: str, height: float, draw: object, *, says: str) -> Markup:
-        return Markup(
-            f'<svg class="plot" viewBox="0 0 {WIDTH} {height}" role="img"'
-            f' aria-label="{escape(says)}"></svg>'
-        )
-
-    for module in (plots,):
-        patch.setattr(module, "drawn", frame)
 
 
 # -- small things ----------------------------------------------------------------------------------

@@ -50,8 +50,6 @@ from fairprobe.table.audit import Audit
 from fairprobe.table.words import verdict
 from tests.helpers import VARIANTS, blind, linear, merit, planted, read_document, typed
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 FILES = {
     "audit.json",
     "findings.parquet",

@@ -35,8 +35,6 @@ from fairprobe.table.report import notes
 from fairprobe.table.searched import confirmed
 from tests.helpers import linear, typed
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 DOMAIN = Domain(
     (
         Attribute(name="skill", low=0, high=99),

@@ -36,8 +36,6 @@ from tests.present.test_report_documents import (
 )
 from tests.present.test_report_documents import document as example
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 mlflow = pytest.importorskip("mlflow")
 CUT = 15.25
 ATTRIBUTES = (

@@ -14,8 +14,6 @@ from tests.cli.test_cli import ask, files_in
 from tests.helpers import read_document, typed
 from tests.present.test_report_documents import document, repaired
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:

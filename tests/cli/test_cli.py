@@ -34,8 +34,6 @@ from fairprobe.schema.domain import Domain
 from fairprobe.search import loop
 from tests.helpers import VARIANTS, read_document
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 FILES = {
     "audit.json",
     "findings.parquet",

@@ -13,8 +13,6 @@ from fairprobe.cli import app
 from fairprobe.measures import required
 from fairprobe.runs.store import read_table_run
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 TINY = ("--seeds", "20", "--local-iterations", "5", "--samples", "200")
 TABLE = ("people.csv", "--label", "granted", "--favourable", "yes", "--sensitive", "sex")
 MODEL = ("--model", "own.py:model")

@@ -35,8 +35,6 @@ from tests.model_files import (
 )
 from tests.services import Handler, Request, serving
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 TINY = ("--seeds", "20", "--local-iterations", "5", "--samples", "200")
 RAN = Path("it-ran")  # what the programs in these files would leave behind
 

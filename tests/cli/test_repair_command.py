@@ -30,8 +30,6 @@ from fairprobe.table import repair as repair_module
 from tests.cli.test_cli import AUDIT, FILES, PATIENCE, Answer, ask, environment, files_in
 from tests.helpers import read_document
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 QUICK = ["--no-curve", "--samples", "500", "--max-seeds", "4"]
 LENIENT = ["--max-accuracy-drop", "100", "--max-harm", "1000"]
 DEADLY = ["--with", "iifr", "--strength", "1e6"]  # everybody is to be answered alike

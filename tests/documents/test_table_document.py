@@ -29,7 +29,7 @@ from fairprobe.runs.reopen import reopen
 from fairprobe.runs.store import read_table_run
 from fairprobe.table.report import report
 from tests.cli.test_cli import ask
-from tests.helpers import leave_figures_empty, reopened
+from tests.helpers import reopened
 from tests.present.test_report_documents import repaired
 
 Body = dict[str, Any]
@@ -40,13 +40,6 @@ def predict(rows):
     return np.stack([1 - chance, chance], axis=1)
 """
 GIVEN = "--label pay --favourable high --seeds 20 --local-iterations 5 --samples 200 --quiet"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def without_figures() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        leave_figures_empty(patch)
-        yield
 
 
 @pytest.fixture(scope="module")

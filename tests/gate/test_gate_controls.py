@@ -52,8 +52,6 @@ from fairprobe.table.words import verdict as verdict_of
 from tests.gate.test_gate import document, toy
 from tests.helpers import typed
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 Document = dict[str, Any]
 AT_LEAST = ("ifr_b", "ifr_p", "impact_ratio", "accuracy")
 GROUPS = ("demographic_parity", "equalized_odds", "impact_ratio")

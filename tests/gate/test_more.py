@@ -29,8 +29,6 @@ from fairprobe.table.subject import as_model
 from tests.gate.test_gate import CUT, audit_of, document, toy
 from tests.helpers import everybody, planted, read_document
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 TOY_RATE = (
     4 / 31
 )  # gender decides where skill + race lies in (CUT − 4, CUT): for each race, four of the 31 skills

@@ -23,7 +23,6 @@ from fairprobe.report.markdown import markdown
 from fairprobe.runs.store import read_run
 from tests.chat_servers import answering, question
 from tests.cli.test_cli import ask
-from tests.helpers import leave_figures_empty
 
 JOBS = ("nurse", "clerk", "pilot", "baker", "guard", "coach", "tailor", "<b>cook</b>")
 TEXTS = [f"A gay {job} came {when}." for job in JOBS for when in ("today", "late", "again")]
@@ -41,11 +40,6 @@ def broken(texts):
 
 def harsh(texts: Sequence[str]) -> list[float]:
     return [0.9 if "lesbian" in text else 0.2 for text in texts]
-
-
-@pytest.fixture(autouse=True)
-def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    leave_figures_empty(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -51,8 +51,6 @@ from tests.model_files import WRITERS
 from tests.present.test_report import Page
 from tests.services import Handler, Request, serving
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 TINY = "--seeds 30 --local-iterations 10 --samples 200"
 BUDGET = Budget(seeds=30, local_iterations=10)
 TABLE = "people.csv --label granted --favourable 'yes please' --sensitive sex,owner"

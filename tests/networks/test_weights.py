@@ -112,7 +112,6 @@ def test_a_wrong_column_is_refused(frame: pd.DataFrame, column: str, said: str) 
         open_table(frame, label="y", sensitive="sex", weights=column)
 
 
-@pytest.mark.usefixtures("empty_figures")
 def test_a_run_says_its_main_numbers_weighted_and_the_others_unweighted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,7 +121,6 @@ def test_a_column_to_keep_must_be_there_and_a_domain_file_decides_itself(tmp_pat
         open_table(tmp_path / "my.csv", label="y", domain=tmp_path / "d.toml", keep="row")
 
 
-@pytest.mark.usefixtures("empty_figures")
 def test_an_audit_names_the_columns_it_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,6 @@ from fairprobe.search import Budget
 from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
 from fairprobe.table.audit import audit
-from tests.helpers import leave_figures_empty
 from tests.image_runs import images
 from tests.present.test_report_documents import repaired
 from tests.scene_runs import scenes_run
@@ -31,8 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An audit of a table, and documents of every other kind of run; made once."""
     runs = tmp_path_factory.mktemp("serve") / "runs"
     data = datasets.german()
-    with one_thread(), pytest.MonkeyPatch.context() as patch:
-        leave_figures_empty(patch)
+    with one_thread():
         network = networks.train(networks.lfcn(data.domain, classes=2), data)
         budget = Budget(seeds=20, local_iterations=20)
         audit(data, network, "gender", budget=budget, samples=500).save(runs / "credit")
@@ -75,10 +73,3 @@ def client(stranger: TestClient) -> TestClient:
     assert stranger.get(f"/?token={TOKEN}").status_code == 303
     stranger.headers["origin"] = ADDRESS
     return stranger
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_figures() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        leave_figures_empty(patch)
-        yield

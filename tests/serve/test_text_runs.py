@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from starlette.testclient import TestClient
 
 from fairprobe.language.names import audit_names
 from fairprobe.language.text import audit_text
 from fairprobe.serve.app import application
 from fairprobe.serve.settings import ServeSettings
-from tests.helpers import leave_figures_empty
 from tests.language.test_text import TEXTS, harsh
 from tests.serve.conftest import ADDRESS, TOKEN
 
 
 def test_a_run_of_texts_has_a_line_a_page_and_exports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    leave_figures_empty(monkeypatch)
     runs = tmp_path / "runs"
     audit_text(TEXTS, harsh, "orientation", classes=["fine", "toxic"]).save(runs / "letters")
     audit_names(lambda texts: [0.5] * len(texts)).save(runs / "names")

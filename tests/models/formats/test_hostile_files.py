@@ -36,8 +36,6 @@ from fairprobe.search.ledger import Ledger
 from fairprobe.search.neuron_bias import neuron_bias
 from tests.helpers import everybody, planted, read_document, tiny_domain
 
-pytestmark = pytest.mark.usefixtures("empty_figures")
-
 DOMAIN = tiny_domain()
 ROWS = everybody(DOMAIN)
 LABELS = (ROWS[:, 0] > 4).astype(np.int64)
