@@ -195,7 +195,7 @@ def test_several_criteria_are_compared_in_one_run_and_labels_give_accuracy_by_gr
     assert json.loads((tmp_path / "bias-parity.json").read_text()) == bodies[1]
     page = (tmp_path / "bias-color.html").read_text()
     assert "Answers by group" in page
-    assert "one scale for all groups" in page
+    assert "One scale for all groups" in page
     said = ask("insidebias", *words)
     assert "adjusted for all criteria" in said.out
     assert "score S" in said.out

@@ -177,7 +177,7 @@ def test_texts_of_a_document_stay_texts_on_every_page(
     change = with_table_texts if make is document else with_texts
     body = change(make(), lambda text: EVIL + text if text else text)
     (runs / name / "audit.json").write_text(json.dumps(body), encoding="utf-8")
-    assert type(read_run(runs / name)).__name__.endswith("Document")
+    assert type(read_run(runs / name)).__name__.endswith("Run")
     pages = [
         "/",
         f"/run/{name}",
@@ -399,7 +399,7 @@ def test_all_pairs_of_scenes_have_boxes_and_are_found_by_class_and_verdict(
     assert "1 pair" in page.text
     assert page.text.count('<svg class="boxes"') == 2
     kinds = re.findall(r'class="box ([a-z ]+)"', page.text)
-    assert sorted(kinds) == ["lost", "lost ghost", "mutated", "new"]
+    assert sorted(kinds) == ["lost", "lost", "mutated", "new"]
     assert "<title>&lt;i&gt; 0.90</title>" in page.text
     assert "<i>" not in page.text
     source = re.search(r'<img src="(/picture/[^"]+side=original)"', page.text)

@@ -90,6 +90,7 @@ def _summary(run: InsideBiasRun) -> Section:
             *(Text(warning, "warning") for warning in _warnings(result)),
             Text(_paper_rule(result)),
             *_numbers(run),
+            _decisive(result),
             _answers(result),
         ],
         level="summary",
@@ -320,12 +321,17 @@ def _p(value: float | None) -> str:
 # -- the groups and the method ---------------------------------------------------------------------
 
 
-def _groups(result: InsideBias) -> Section:
+def _decisive(result: InsideBias) -> Plot:
     layer = result.decisive
     about = (
         "λ: the mean activation of the strongest map, over a group’s images. A lower λ does not"
         " show that the network knows a group less."
     )
+    bars = Bars([Bar(name, value) for name, value in layer.activation.items()], "amount")
+    return Plot(f"λ of each group in layer {layer.name}", bars, about)
+
+
+def _groups(result: InsideBias) -> Section:
     own = (
         "Each group’s λ divided by its maximum. In the paper, the groups part in the last layers of"
         " biased networks."
@@ -334,13 +340,11 @@ def _groups(result: InsideBias) -> Section:
         "Each group’s λ divided by the greatest of all groups, which keeps the distances between"
         " them."
     )
-    bars = Bars([Bar(name, value) for name, value in layer.activation.items()], "amount")
     return Section(
-        "The groups",
+        "Layer by layer",
         [
-            Plot(f"Activation of layer {layer.name} by each group", bars, about),
-            Plot("Layer by layer", _lines(result.curves), own),
-            Plot("Layer by layer, one scale for all groups", _lines(result.common_curves), common),
+            Plot("Each group on its own scale", _lines(result.curves), own),
+            Plot("One scale for all groups", _lines(result.common_curves), common),
             _layers(result),
         ],
     )
@@ -351,7 +355,7 @@ def _lines(curves: dict[str, list[float]]) -> Lines:
         Line(group, [float(place) for place in range(1, len(curve) + 1)], curve)
         for group, curve in curves.items()
     ]
-    return Lines(lines, "layer", "λ', normalized", "count", "number")
+    return Lines(lines, "layer", "λ', normalized", "amount", "number")
 
 
 def _layers(result: InsideBias) -> Table:

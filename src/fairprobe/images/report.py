@@ -237,7 +237,7 @@ def _numbers(run: ImagesRun) -> Iterator[Number]:
 def _success_plot(run: ImagesRun) -> Plot | None:
     bars = [
         Bar(
-            f"{search.title}, {name}" + (" (control)" if search.is_control else ""),
+            f"{search.title} (control)" if search.is_control else f"{search.title}, {name}",
             found.strict.success,
             is_marked=found is search.found.own and not search.is_control,
         )

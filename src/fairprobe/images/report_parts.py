@@ -77,7 +77,7 @@ def pairs_section(run: ImagesRun) -> Section:
         [
             Text(about, "note") if run.pairs else None,
             *(
-                Section(f"Pair {number}: {pair.value}", list(_pair(run, pair)))
+                Section(f"Pair {number}: {pair.value}", [_pair(run, pair)])
                 for number, pair in enumerate(run.pairs, 1)
             ),
         ],
@@ -85,34 +85,32 @@ def pairs_section(run: ImagesRun) -> Section:
     )
 
 
-def _pair(run: ImagesRun, pair: ImagePair) -> Iterator[Pictures | Text]:
+def _pair(run: ImagesRun, pair: ImagePair) -> Pictures:
+    """Show how a pair is made: the original, plus Δ bias, plus the change of the attribute."""
     name = run.sensitive
-
-    def picture(key: str, title: str, detail: str) -> Picture:
-        source = f"data:image/png;base64,{pair.pictures[key]}"
-        return Picture(source, f"{title}: {detail}", f"{title}: {detail}", is_pixelated=True)
-
-    sides = []
+    scale = f"shown × {pair.amplified:g}"
+    captions = {
+        "original": "Original",
+        "bias": f"Δ bias: {scale}, L2 {pair.l2_bias:.2f}",
+        "without": f"Without the {name} change",
+        "change": f"Δ {name}: {scale}, L2 {pair.l2_change:.2f}",
+        "with": f"With the {name} change",
+    }
+    for key, verdict in pair.verdicts.items():
+        captions[key] += f": {verdict.label}, {percent(verdict.probability)} probable"
     for at, key in enumerate(("without", "with")):
-        verdict = pair.verdicts[key]
-        seen = f"the {run.network}’s head sees {pair.head[at]}"
+        captions[key] += f"; the {run.network}’s head sees {pair.head[at]}"
         if pair.independent:
-            seen += f", the independent network {pair.independent[at]}"
-        answer = f"{verdict.label}, {percent(verdict.probability)} probable; {seen}"
-        sides.append(picture(key, f"{key.capitalize()} the {name} change", answer))
-    yield Pictures(sides)
-    original, scale = pair.verdicts["original"], f"shown × {pair.amplified:g}"
-    answer = f"{original.label}, {percent(original.probability)}"
-    made = [
-        picture("original", "Original", answer),
-        picture("bias", "Δ bias", f"{scale}, L2 {pair.l2_bias:.2f}"),
-        picture("change", f"Δ {name}", f"{scale}, L2 {pair.l2_change:.2f}"),
-    ]
-    yield Pictures(made, "Made of")
+            captions[key] += f", the independent network {pair.independent[at]}"
     titles = {search.method: search.title for search in run.generation}
     found = f"Found by {titles.get(pair.method, pair.method)}, from picture {pair.row}."
-    early = " The verdict changed before the search took any step." if pair.at_seed else ""
-    yield Text(found + early, "note")
+    if pair.at_seed:
+        found += " The verdict changed before the search took any step."
+    pictures = [
+        Picture(f"data:image/png;base64,{pair.pictures[key]}", text, text, is_pixelated=True)
+        for key, text in captions.items()
+    ]
+    return Pictures(pictures, found)
 
 
 def searches_section(run: ImagesRun) -> Section:
