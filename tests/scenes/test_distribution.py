@@ -21,14 +21,8 @@ from fairprobe.scenes.plan import (
 )
 
 LABELS = ("car", "person")
-COUNTS = [
-    Counter(car=10),
-    Counter(person=9),
-    Counter(car=11, person=1),
-    Counter(person=8),
-    Counter(),
-    Counter(car=1),
-]
+COUNTS = [Counter(car=10), Counter(person=9), Counter(car=11, person=1)]
+COUNTS += [Counter(person=8), Counter(), Counter(car=1)]
 
 
 def test_pictures_with_similar_counts_share_a_cluster_numbered_by_first_appearance() -> None:
@@ -52,10 +46,7 @@ def test_other_classes_do_not_move_a_picture() -> None:
         ([Counter(car=3)], [0]),
         ([Counter(car=2)] * 5, [0] * 5),  # constant: k-means would warn
         ([Counter(car=2), Counter(car=9)], [0, 1]),  # fewer pictures than clusters
-        (
-            [Counter(car=2), Counter(car=9), Counter(car=2), Counter(car=2)],
-            [0, 1, 0, 0],
-        ),  # fewer different ones
+        ([Counter(car=count) for count in (2, 9, 2, 2)], [0, 1, 0, 0]),  # fewer different ones
     ],
 )
 def test_fewer_different_pictures_than_clusters_give_fewer_clusters(
@@ -81,14 +72,8 @@ def test_every_picture_has_a_cluster_and_none_is_empty(
 
 
 def test_a_distribution_holds_the_least_and_the_greatest_count_and_all_orientations() -> None:
-    angles: list[dict[str, list[float]]] = [
-        {"car": [10.0, 190.0]},
-        {},
-        {"car": [175.0]},
-        {"person": [90.0]},
-        {},
-        {},
-    ]
+    angles: list[dict[str, list[float]]] = [{} for _ in COUNTS]
+    angles[0], angles[2], angles[3] = {"car": [10.0, 190.0]}, {"car": [175.0]}, {"person": [90.0]}
     first, second, third = distributions(np.array([0, 1, 0, 1, 2, 2]), COUNTS, angles, LABELS)
     assert first == {"car": ClassRange(10, 11, (10.0, 175.0)), "person": ClassRange(0, 1)}
     assert second == {"car": ClassRange(0, 0), "person": ClassRange(8, 9, (90.0,))}

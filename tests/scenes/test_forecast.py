@@ -36,24 +36,11 @@ class Remote(Detector):
 
 def test_no_audit_takes_more_than_its_forecast(tmp_path: Path) -> None:
     scenes = toy_scenes(3)
-    settings = Settings(
-        mutations=("insert", "delete"),
-        classes=("person",),
-        repeats=1,
-        clusters=1,
-        inpainting="telea",
-    )
+    chosen: dict[str, Any] = {"mutations": ("insert", "delete"), "classes": ("person",)}
+    chosen |= {"repeats": 1, "clusters": 1, "inpainting": "telea"}
+    settings = Settings(**chosen)
     expected = forecast(scenes, [FunctionDetector(fair, "fair"), Remote()], settings, Stages(None))
-    audit = audit_scenes(
-        scenes,
-        [fair],
-        mutations=["insert", "delete"],
-        classes=["person"],
-        repeats=1,
-        clusters=1,
-        inpainting="telea",
-        folder=tmp_path,
-    )
+    audit = audit_scenes(scenes, [fair], folder=tmp_path, **chosen)
     made = Counter("id" if task.kind == "id" else task.operator for task in audit.evidence.made)
     assert expected.scenes == 3
     assert made["delete"] == expected.mutants["delete"] > 0  # a picture and its control

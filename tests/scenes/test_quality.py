@@ -30,9 +30,8 @@ from fairprobe.scenes.scene import Picture
 
 def picture(seed: int, size: int = 40) -> Picture:
     """Coarse random squares: something sharp."""
-    coarse = np.random.default_rng(seed).integers(
-        0, 256, size=(size // 5, size // 5, 3), dtype=np.uint8
-    )
+    shape = (size // 5, size // 5, 3)
+    coarse = np.random.default_rng(seed).integers(0, 256, size=shape, dtype=np.uint8)
     return coarse.repeat(5, axis=0).repeat(5, axis=1)
 
 
@@ -68,14 +67,8 @@ def test_blur_rises_with_blurring() -> None:
 def test_quality_is_the_mean_by_operator_and_originals_count_once() -> None:
     a, b = picture(2), picture(3)
     soft = blurred(a, 2)
-    found = image_quality(
-        [
-            MutantPair("a", "insert", a, soft),
-            MutantPair("a", "delete", a, a),
-            MutantPair("b", "delete", b, b),
-        ],
-        with_clip=False,
-    )
+    pairs = [("a", "insert", a, soft), ("a", "delete", a, a), ("b", "delete", b, b)]
+    found = image_quality([MutantPair(*pair) for pair in pairs], with_clip=False)  # type: ignore[arg-type]
     by_name = {measure.name: measure for measure in found.measures}
     likeness, softness = by_name["similarity"], by_name["blur"]
     assert found.pictures == 3

@@ -86,13 +86,8 @@ class Vendor:
         self.good = SEEN[name]
 
     def asked(self, count: int, **settings: Any) -> list[Any]:
-        found = dict(
-            query(
-                self.detector,
-                pictures(count),
-                **{"pause": 0.01, "timeout": 60, "retries": 2, **settings},
-            )
-        )
+        settings = {"pause": 0.01, "timeout": 60, "retries": 2, **settings}
+        found = dict(query(self.detector, pictures(count), **settings))
         assert list(found) == [key for key, _ in pictures(count)]
         return list(found.values())
 
@@ -104,19 +99,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Name, Ven
         found = {}
         for name in VENDORS:
             server = stack.enter_context(vendor_server(name))
-            found[name] = Vendor(
-                name,
-                server,
-                set_up(name, server.address, monkeypatch, tmp_path_factory.mktemp(name))(),
-            )
+            opened = set_up(name, server.address, monkeypatch, tmp_path_factory.mktemp(name))
+            found[name] = Vendor(name, server, opened())
         yield found
-
-
-def fresh(vendor: Vendor, monkeypatch: pytest.MonkeyPatch, folder: Path) -> Vendor:
-    set_up(vendor.name, vendor.server.address, monkeypatch, folder)
-    vendor.server.script.clear()
-    vendor.server.seen.clear()
-    return vendor
 
 
 @pytest.fixture(params=VENDORS)
@@ -126,22 +111,15 @@ def vendor(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> Vendor:
-    return fresh(running[request.param], monkeypatch, tmp_path)
+    found = running[request.param]
+    set_up(found.name, found.server.address, monkeypatch, tmp_path)
+    found.server.script.clear()
+    found.server.seen.clear()
+    return found
 
 
-@pytest.fixture
-def google(running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vendor:
-    return fresh(running["google"], monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def amazon(running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vendor:
-    return fresh(running["amazon"], monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def azure(running: dict[Name, Vendor], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Vendor:
-    return fresh(running["azure"], monkeypatch, tmp_path)
+def of(*names: Name) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("vendor", names, indirect=True)
 
 
 # -- speaking well ---------------------------------------------------------------------------------
@@ -153,21 +131,16 @@ def test_the_vendors_objects_become_labels_scores_and_boxes_in_pixels(vendor: Ve
     assert vendor.detector.is_remote
 
 
-def test_google_is_queried_for_more_than_its_ten_objects(google: Vendor) -> None:
-    google.detector.detect(picture())
-    assert google.server.seen[0]["most"] == 100
-
-
-def test_amazon_is_queried_for_what_counts_only(amazon: Vendor) -> None:
-    amazon.detector.detect(picture())
-    assert amazon.server.seen[0]["least"] == pytest.approx(55)
-
-
-def test_the_key_goes_to_azure_in_its_header_only(azure: Vendor) -> None:
-    azure.detector.detect(picture())
-    assert [name for name, value in azure.server.seen[0]["headers"].items() if SECRET in value] == [
-        "Ocp-Apim-Subscription-Key"
-    ]
+def test_each_vendor_gets_its_limit_and_azure_the_key_in_its_header_only(vendor: Vendor) -> None:
+    """Google's usual ten objects are too few, and Amazon sends only what counts."""
+    vendor.detector.detect(picture())
+    seen = vendor.server.seen[0]
+    secret = [name for name, value in seen["headers"].items() if SECRET in value]
+    if vendor.name == "google":
+        assert seen["most"] == 100
+    elif vendor.name == "amazon":
+        assert seen["least"] == pytest.approx(55)
+    assert secret == (["Ocp-Apim-Subscription-Key"] if vendor.name == "azure" else [])
 
 
 def test_the_second_run_pays_for_nothing(vendor: Vendor, tmp_path: Path) -> None:
@@ -226,9 +199,8 @@ def test_a_refusal_is_reported_once_with_what_to_set_and_without_the_secret(vend
     assert "answered 403" in first.reason
     assert "may not do this" in first.reason
     assert vendor.detector.credentials in first.reason
-    assert (
-        SECRET not in first.reason or vendor.name == "google"
-    )  # whose secret is in a file that only its library reads
+    # Google's secret is in a file that only its library reads.
+    assert SECRET not in first.reason or vendor.name == "google"
     assert second == vendor.good
     assert len(vendor.server.seen) == 2
 
@@ -274,21 +246,23 @@ def test_a_server_that_does_not_exist_is_reported(
         assert f"gave no answer in 2 tries: {detector.vendor} could not be reached" in answer.reason
 
 
-def test_googles_trouble_inside_a_good_answer(google: Vendor) -> None:
-    google.server.script = [
+@of("google")
+def test_googles_trouble_inside_a_good_answer(vendor: Vendor) -> None:
+    vendor.server.script = [
         Manner(content=b'{"responses": [{"error": {"code": 14, "message": "unavailable"}}]}'),
         GOOD,
         Manner(content=b'{"responses": [{"error": {"code": 3, "message": "Bad image data"}}]}'),
     ]
-    first, second = google.asked(2)
-    assert first == google.good
+    first, second = vendor.asked(2)
+    assert first == vendor.good
     assert second == Failure("google: Google Cloud Vision answered 200: Bad image data (code 3).")
 
 
-def test_amazons_quota_with_status_400_is_tried_again(amazon: Vendor) -> None:
-    amazon.server.script = [Manner(400, "too fast")]
-    assert amazon.asked(1) == [amazon.good]
-    assert len(amazon.server.seen) == 2
+@of("amazon")
+def test_amazons_quota_with_status_400_is_tried_again(vendor: Vendor) -> None:
+    vendor.server.script = [Manner(400, "too fast")]
+    assert vendor.asked(1) == [vendor.good]
+    assert len(vendor.server.seen) == 2
 
 
 # -- setting up ------------------------------------------------------------------------------------
@@ -338,19 +312,18 @@ def test_a_missing_library_is_reported_with_what_to_install(
         open_detector(name)
 
 
+@of("azure")
 def test_a_picture_too_large_for_png_goes_as_jpeg_and_one_too_large_for_both_is_refused(
-    azure: Vendor, monkeypatch: pytest.MonkeyPatch
+    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (100, 200, 3), dtype=np.uint8)
     monkeypatch.setattr(AzureDetector, "largest", 50_000)
-    assert azure.detector.detect(noise) == azure.good
+    assert vendor.detector.detect(noise) == vendor.good
     monkeypatch.setattr(AzureDetector, "largest", 500)
-    with pytest.raises(
-        ModelError,
-        match=r"200×100 pixels takes more than the 0\.0005 MB that Azure AI Vision allows",
-    ):
-        azure.detector.detect(noise)
-    assert len(azure.server.seen) == 1
+    too_large = r"200×100 pixels takes more than the 0\.0005 MB that Azure AI Vision allows"
+    with pytest.raises(ModelError, match=too_large):
+        vendor.detector.detect(noise)
+    assert len(vendor.server.seen) == 1
 
 
 def test_a_threshold_outside_its_range_is_refused() -> None:
