@@ -25,7 +25,7 @@ from fairprobe.scenes.inpainting import Inpainter, Remembering, inpainter
 from fairprobe.scenes.insertion import VEHICLE_GROUND, insert
 from fairprobe.scenes.labels import GROUND, VEHICLES
 from fairprobe.scenes.perspective import Views, perspective_of
-from fairprobe.scenes.rotation import MOST, RotationSettings, rotate, turn
+from fairprobe.scenes.rotation import LARGEST_ANGLES, RotationSettings, rotate, turn
 from fairprobe.scenes.scene import GivenScenes, Instance, Mutant, Picture, Scene, Skipped
 from tools.streets.drawn import HEIGHTS, DrawnScene, draw_scene
 
@@ -762,7 +762,7 @@ def test_rotations_stay_within_what_can_occur_and_on_their_feet() -> None:
             mutant = _rotated(scene, label, seed)
             if isinstance(mutant, Mutant):
                 found += 1
-                assert MOST[label] / 2 <= abs(mutant.angle or 0) <= MOST[label]
+                assert LARGEST_ANGLES[label] / 2 <= abs(mutant.angle or 0) <= LARGEST_ANGLES[label]
                 rows = np.flatnonzero(mutant.added[0].mask.any(axis=1))
                 assert abs(mutant.places[0][1] + rows[-1] - mutant.removed[0].foot) <= 1
     assert found >= 6
@@ -799,7 +799,7 @@ def test_the_paper_turns_by_larger_angles_about_the_center() -> None:
             (left, top, right, bottom), box = mutant.places[0], mutant.removed[0].box
             assert abs((left + right) - (box[0] + box[2])) <= 0.3 * (box[3] - box[1])
             assert abs((top + bottom) - (box[1] + box[3])) <= 0.6 * (box[3] - box[1])
-    assert max(angles) > MOST["person"]
+    assert max(angles) > LARGEST_ANGLES["person"]
 
 
 def test_two_objects_under_one_mask_are_not_turned() -> None:

@@ -15,7 +15,8 @@ Rajan et al., "Distribution-aware fairness test generation", Journal of Systems 
                                          of `violations`, each counted once
     fairness error rate                  `Analysis.error_rate`
 
-Classes with fewer than `FEWEST` objects (the rate's own denominator) are left out, as in the paper.
+Classes with fewer than `MIN_OBJECTS` objects (the rate's own denominator) are left out, as in the
+paper.
 
 Beyond the paper: some class always lies above the mean, so the plain rule names classes of every
 recognizer, even of a fair one. A class is called *unfair* (`ClassRate.is_unfair`) only where the
@@ -56,10 +57,10 @@ from fairprobe.statistics.max_t import FLIPS, Strata, max_t, step_down
 
 ALL: Final = "all"  # operators together
 PRIMARY: tuple[Oracle, ...] = ("gt", "exclusion")
-FEWEST = 10  # objects of a class
-FEWEST_FLIPS = 100
-WORST = 6  # tests of a class
-AT_ONCE = 2_000_000  # random numbers in memory
+MIN_OBJECTS = 10  # objects of a class
+MIN_FLIPS = 100
+MAX_WORST_TESTS = 6  # tests of a class
+MAX_RANDOM_NUMBERS = 2_000_000  # random numbers in memory
 
 
 class ClassRate(Result, frozen=True, kw_only=True):
@@ -157,7 +158,7 @@ def analyze(
     oracle: Oracle,
     *,
     labels: Collection[str] | None = None,
-    fewest: int = FEWEST,
+    fewest: int = MIN_OBJECTS,
     flips: int = FLIPS,
     seed: int = 0,
 ) -> Analysis:
@@ -173,7 +174,7 @@ def analyses(
     *,
     kind: Kind = "ood",
     labels: Collection[str] | None = None,
-    fewest: int = FEWEST,
+    fewest: int = MIN_OBJECTS,
     flips: int = FLIPS,
     seed: int = 0,
 ) -> tuple[Analysis, ...]:
@@ -353,8 +354,8 @@ def _judge(
     """Judge analyses together, each class of each being one hypothesis. Only `named` classes can be
     unfair; None: all can, since these are the primary analyses.
     """
-    if flips < FEWEST_FLIPS:
-        raise SettingError(f"Evidence needs {FEWEST_FLIPS} sign flips or more; got {flips}.")
+    if flips < MIN_FLIPS:
+        raise SettingError(f"Evidence needs {MIN_FLIPS} sign flips or more; got {flips}.")
     if not measured:
         return []
     scenes = sorted({scene for measurement in measured for scene in measurement.cells.scenes})
@@ -411,7 +412,7 @@ def _exchange(
         ]
         strata = Strata(blocks.errors, blocks.stratum, blocks.keys[:, 1], len(cells.labels))
         parts.append((strata, np.array(mine, dtype=np.int64)))
-    step = max(AT_ONCE // max(len(columns), 1), 1)
+    step = max(MAX_RANDOM_NUMBERS // max(len(columns), 1), 1)
     chance = []
     for start in range(0, exchanges, step):
         keys = rng.random((min(step, exchanges - start), len(columns)))
@@ -445,7 +446,7 @@ def worst_tests(analysis: Analysis, label: str, tests: Iterable[Test]) -> list[T
     for rank, (_, scene, _, at) in enumerate(wrong):
         ranked.append((of_scene[scene], rank, at))
         of_scene[scene] += 1
-    return [own[at] for _, _, at in sorted(ranked)[:WORST]]
+    return [own[at] for _, _, at in sorted(ranked)[:MAX_WORST_TESTS]]
 
 
 def _tests_of(analysis: Analysis, tests: Iterable[Test]) -> list[Test]:

@@ -40,15 +40,15 @@ from fairprobe.scenes.plan import Settings, Task
 from fairprobe.scenes.quality import SAMPLE, MutantPair, clip_realism, image_quality
 from fairprobe.scenes.queries import check_answer
 from fairprobe.scenes.realism import BLOCKS, Look, Patches, scores
-from fairprobe.scenes.realism_check import MOST_SCENES, real_patches
+from fairprobe.scenes.realism_check import MAX_SCENES, real_patches
 from fairprobe.scenes.scene import Mutant, Scenes
 from fairprobe.storage import scratch
 
 TRYING = "Painting a few pictures"
-FEWEST = 2  # mutations of each kind that are painted, and answers that are timed
-MOST = 12  # mutations of each kind that are painted
-ENOUGH = 5.0  # seconds, after which no more than the fewest are tried
-SCORED = 200  # patches of each side that classifiers score on trial
+MIN_TRIED = 2  # mutations of each kind that are painted, and answers that are timed
+MAX_PAINTED = 12  # mutations of each kind that are painted
+MAX_SECONDS = 5.0  # seconds, after which no more than the fewest are tried
+PATCHES_SCORED = 200  # patches of each side that classifiers score on trial
 CHECKING = "Measuring and checking a few pictures"
 RESPONSE = 1.0  # seconds that a service is assumed to take for an answer
 
@@ -198,7 +198,7 @@ def _try_tasks(evidence: Evidence, tasks: Sequence[Task], stages: Stages) -> dic
                 possible += [own[at]] if isinstance(mutant, Mutant) else []
                 tried += 1
                 step(tried, len(own))
-                if tried >= FEWEST and monotonic() - start > ENOUGH:
+                if tried >= MIN_TRIED and monotonic() - start > MAX_SECONDS:
                     break
             start, used, painted = monotonic(), process_time(), 0
             made: list[MadePicture] = []
@@ -208,8 +208,8 @@ def _try_tasks(evidence: Evidence, tasks: Sequence[Task], stages: Stages) -> dic
                 outcomes = list(make_mutants(studio, several))
                 made += [outcome for outcome in outcomes if isinstance(outcome, MadePicture)]
                 painted = sum(picture.task.kind != "control" for picture in made)
-                is_slow = painted >= FEWEST and monotonic() - start > ENOUGH
-                if painted >= MOST or is_slow:
+                is_slow = painted >= MIN_TRIED and monotonic() - start > MAX_SECONDS
+                if painted >= MAX_PAINTED or is_slow:
                     break
             share = len(possible) / tried
             expected = share * (process_time() - used) / painted if painted else 0.0
@@ -230,12 +230,12 @@ def _checking(evidence: Evidence, tasks: Sequence[Task], tried: Mapping[str, Tri
     counts = {name: round(trial.possible * unusual[name]) for name, trial in tried.items()}
     names, labels = list(evidence.facts), {task.label for task in tasks}
     start, real = process_time(), list[int]()
-    for name in names[:MOST]:
+    for name in names[:MAX_PAINTED]:
         objects, background = real_patches([evidence.scenes.read(name)], labels)
         real.append(max(len(objects.looks), len(background.looks)))
-        if len(real) >= FEWEST and process_time() - start > ENOUGH:
+        if len(real) >= MIN_TRIED and process_time() - start > MAX_SECONDS:
             break
-    used = min(MOST_SCENES, len(names)) / len(real)
+    used = min(MAX_SCENES, len(names)) / len(real)
     describing = (process_time() - start) * used
     looks = [picture.look for picture in made if picture.look is not None]
     patches = sum(count + round(sum(real) * used) for count in counts.values())
@@ -250,14 +250,16 @@ def _scoring(looks: Sequence[Look], names: Sequence[str]) -> float:
     width, around = len(looks[0].fit), looks[0].around
 
     def noise() -> Patches:
-        noisy = [Look(tuple(row), around) for row in rng.normal(size=(SCORED, width)).tolist()]
-        scenes = [names[at] for at in rng.integers(len(names), size=SCORED).tolist()]
+        noisy = [
+            Look(tuple(row), around) for row in rng.normal(size=(PATCHES_SCORED, width)).tolist()
+        ]
+        scenes = [names[at] for at in rng.integers(len(names), size=PATCHES_SCORED).tolist()]
         return Patches(scenes, scenes, noisy)
 
     real, mutants = noise(), noise()
     start = process_time()
     scores(real, mutants)
-    return (process_time() - start) / (2 * SCORED)
+    return (process_time() - start) / (2 * PATCHES_SCORED)
 
 
 def _measuring(evidence: Evidence, made: Sequence[MadePicture], count: int) -> float:
@@ -287,14 +289,14 @@ def _time(detector: Detector, evidence: Evidence) -> float:
     """
     scenes = evidence.scenes
     settle(detector, scenes)
-    sample = sample_of(scenes) or [scenes.read(name) for name in list(evidence.facts)[:FEWEST]]
+    sample = sample_of(scenes) or [scenes.read(name) for name in list(evidence.facts)[:MIN_TRIED]]
     images = [scene.image for scene in sample]
     detector.detect(images[0].copy())
     start, answers = monotonic(), []
     for image in images:
         answers.append(check_answer(detector.detect(image.copy())))
-        enough = monotonic() - start > ENOUGH or isinstance(detector, OnnxDetector)
-        if len(answers) >= FEWEST and enough:
+        enough = monotonic() - start > MAX_SECONDS or isinstance(detector, OnnxDetector)
+        if len(answers) >= MIN_TRIED and enough:
             break
     if len(answers) == len(sample) and not isinstance(detector, OnnxDetector):
         counted = [renamed(answer, scenes.counted_as) for answer in answers]

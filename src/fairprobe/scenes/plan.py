@@ -145,13 +145,13 @@ ROAD = ("person", "bicycle", "car", "motorcycle", "bus", "truck", "traffic light
 
 ALL_CLASSES = ("all",)
 
-LONGEST = 60  # characters of a scene's name in a file's name
+MAX_FILE_NAME = 60  # characters of a scene's name in a file's name
 SIMPLE = re.compile(r"[a-z0-9]{1,40}( [a-z0-9]{1,40}){0,3}")  # labels that can name files
 SEEDS = range(2**32)  # those that k-means accepts
-LONGEST_WAIT = 86_400  # seconds, a day
-MOST_AT_ONCE = 64
+MAX_WAIT = 86_400  # seconds, a day
+MAX_CONCURRENT = 64
 # Settings that are rarely changed, and their types.
-RARE: dict[str, type] = {
+RARE_SETTINGS: dict[str, type] = {
     "clusters": int,
     "cluster_by": list,
     "inpainting": str,
@@ -245,31 +245,33 @@ def read_settings(texts: Sequence[str]) -> dict[str, Any]:
         name, sign, value = (part.strip() for part in text.partition("="))
         if not (name and sign and value):
             raise SettingError(f"A setting is NAME=VALUE, such as clusters=4; got '{text}'.")
-        if name not in RARE:
-            raise SettingError(f"Unknown setting '{name}'.{suggest(name, RARE)}")
+        if name not in RARE_SETTINGS:
+            raise SettingError(f"Unknown setting '{name}'.{suggest(name, RARE_SETTINGS)}")
         if name == "cluster_by":
             values[name] = [part.strip() for part in value.split(",")]
             continue
         try:
-            values[name] = msgspec.convert(value, RARE[name], strict=False)
+            values[name] = msgspec.convert(value, RARE_SETTINGS[name], strict=False)
         except msgspec.ValidationError:
-            wanted = {int: "a whole number", float: "a number", bool: "true or false"}[RARE[name]]
+            wanted = {int: "a whole number", float: "a number", bool: "true or false"}[
+                RARE_SETTINGS[name]
+            ]
             raise SettingError(f"The setting {name} takes {wanted}; got '{value}'.") from None
     return values
 
 
 def check_pace(timeout: float | None, rate: float | None, at_once: int = 1) -> None:
     """Raise SettingError for invalid waiting times."""
-    if not 1 <= at_once <= MOST_AT_ONCE:
+    if not 1 <= at_once <= MAX_CONCURRENT:
         raise SettingError(
-            f"From 1 to {MOST_AT_ONCE} requests can be under way together; got {at_once}."
+            f"From 1 to {MAX_CONCURRENT} requests can be under way together; got {at_once}."
         )
-    if timeout is not None and not 0 < timeout <= LONGEST_WAIT:
+    if timeout is not None and not 0 < timeout <= MAX_WAIT:
         raise SettingError(
-            f"The time-out must be greater than 0 and at most {LONGEST_WAIT:,} seconds; got"
+            f"The time-out must be greater than 0 and at most {MAX_WAIT:,} seconds; got"
             f" {timeout:g}."
         )
-    if rate is not None and not 1 / LONGEST_WAIT <= rate < math.inf:
+    if rate is not None and not 1 / MAX_WAIT <= rate < math.inf:
         raise SettingError(
             f"The rate of requests a second must be a number greater than 0; got {rate:g}."
         )
@@ -320,7 +322,7 @@ class Task:
     @property
     def file(self) -> str:
         """Return a file name that is valid in every file system and unique among all tasks."""
-        plain = re.sub(r"[^\w.-]+", "_", self.scene)[:LONGEST].strip(".") or "scene"
+        plain = re.sub(r"[^\w.-]+", "_", self.scene)[:MAX_FILE_NAME].strip(".") or "scene"
         label = (
             self.label.replace(" ", "_")
             if SIMPLE.fullmatch(self.label)

@@ -33,7 +33,7 @@ from fairprobe.storage import make_folder, write_text
 Key = TypeVar("Key", bound=Hashable)
 
 FIRST_PAUSE = 0.5  # seconds before the second try; doubled before each further one
-LONGEST_PAUSE = 60.0  # even if a service requests more
+MAX_PAUSE = 60.0  # even if a service requests more
 IN_VAIN = 5  # pictures in a row without any answer, after which the others are not tried
 
 
@@ -185,7 +185,7 @@ class _Client:
         wanted = self.pause * 2 ** (state.attempt_number - 1) * spread
         failure = state.outcome and state.outcome.exception()
         requested = failure.after if isinstance(failure, TryAgainError) else 0.0
-        return float(min(max(wanted, requested), LONGEST_PAUSE))
+        return float(min(max(wanted, requested), MAX_PAUSE))
 
     def _try_once(self, image: Picture, place: Path | None) -> tuple[Detection, ...]:
         """Try once in a new thread: a hanging one is abandoned, but a late answer is stored.

@@ -30,9 +30,9 @@ from fairprobe.scenes.realism import (
 )
 from fairprobe.scenes.scene import Instance, Mutation, Picture, Scene
 
-MOST_SCENES = 200  # from which real patches are taken
-MOST_PATCHES = 6  # of each scene
-FEWEST = 20  # mutants, and real patches, below which nothing is judged
+MAX_SCENES = 200  # from which real patches are taken
+MAX_PATCHES = 6  # of each scene
+MIN_PATCHES = 20  # mutants, and real patches, below which nothing is judged
 SMALLEST = 0.05  # of the picture's height: smaller objects are not compared
 
 
@@ -90,12 +90,12 @@ def check_realism(
         real = background if operator == "delete" else objects
         row = None
         scenes = {picture.task.scene for picture in made}
-        if min(len(made), len(real.looks)) >= FEWEST and len(scenes) >= BLOCKS:
+        if min(len(made), len(real.looks)) >= MIN_PATCHES and len(scenes) >= BLOCKS:
             row = _judge(evidence, operator, made, real)
         if row is None:
             evidence.messages.append(
-                f"Whether mutants of '{operator}' look real was not checked. It takes {FEWEST} of"
-                f" them from {BLOCKS} scenes, and {FEWEST} real patches; there are {len(made)} from"
+                f"Whether mutants of '{operator}' look real was not checked. It takes {MIN_PATCHES} of"
+                f" them from {BLOCKS} scenes, and {MIN_PATCHES} real patches; there are {len(made)} from"
                 f" {len(scenes)}, and {len(real.looks)}."
             )
         else:
@@ -143,7 +143,7 @@ def _judge(
 def _real(evidence: Evidence, progress: Callable[[int, int, str], None]) -> tuple[Patches, Patches]:
     names = list(evidence.facts)
     rng = random_for(evidence.settings.seed, "realism")
-    chosen = [names[at] for at in sorted(rng.permutation(len(names))[:MOST_SCENES])]
+    chosen = [names[at] for at in sorted(rng.permutation(len(names))[:MAX_SCENES])]
     labels = {picture.task.label for picture in evidence.made.values()}
 
     def scenes() -> Iterator[Scene]:
@@ -183,7 +183,7 @@ def _shapes(scene: Scene, labels: set[str]) -> list[Instance]:
         for instance in scene.instances
         if instance.label in labels and instance.height >= SMALLEST * scene.size[0]
     ]
-    return sorted(able, key=lambda instance: instance.height, reverse=True)[:MOST_PATCHES]
+    return sorted(able, key=lambda instance: instance.height, reverse=True)[:MAX_PATCHES]
 
 
 def plain_shapes(scene: Scene, labels: set[str]) -> Iterator[Instance]:

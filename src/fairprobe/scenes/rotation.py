@@ -4,9 +4,9 @@ DistroFair (Rajan et al., 2024), section 3.3, "Rotation", with the bounds of its
 high or more, by 10° or more to either side. The angle must make its orientation unusual. Deliberate
 deviations:
 
-- Only angles that can occur (`MOST`): a car with two wheels on a kerb leans by 5°, on the steepest
-  drives (15 %) by 8.5°; a runner by up to 15°, a motorcycle in a bend by up to 35°. The paper turns
-  by 10° to 60° (`any_angle`).
+- Only angles that can occur (`LARGEST_ANGLES`): a car with two wheels on a kerb leans by 5°, on the
+  steepest drives (15 %) by 8.5°; a runner by up to 15°, a motorcycle in a bend by up to 35°. The
+  paper turns by 10° to 60° (`any_angle`).
 - The object turns about its foot, cars about the wheels that stay on the ground; the paper turns
   it about its center (`PAPER`).
 - It still stands where it stood, so its shadow stays: what is in-painted is its outline with a
@@ -47,11 +47,11 @@ from fairprobe.scenes.scene import Box, Instance, Mutant, Picture, Scene, Skippe
 
 SOLID = 128  # of 255: a pixel that is covered this far belongs to the object
 FAINT = 16  # of 255: less cover than this is the tail of the blur, which nobody sees
-MOST: Mapping[str, float] = {"car": 8.5, "truck": 8.5, "bus": 8.5, "person": 15.0,
+LARGEST_ANGLES: Mapping[str, float] = {"car": 8.5, "truck": 8.5, "bus": 8.5, "person": 15.0,
                              "motorcycle": 35.0, "bicycle": 35.0}  # fmt: skip
-MOST_OTHERS = 15.0  # degrees
+LARGEST_ANGLE_OF_OTHERS = 15.0  # degrees
 FOUR_WHEELED = frozenset({"car", "truck", "bus"})
-LEAST = 0.5  # of the largest angle, if that is smaller than the paper's least
+SMALLEST_SHARE = 0.5  # of the largest angle, if that is smaller than the paper's least
 MARGIN = 0.01  # of the picture's height: what an outline is off by, and its mixed pixels
 FEET = 0.1  # of an object's height, at its bottom
 
@@ -80,8 +80,8 @@ class RotationSettings:
         """Return the least and largest angle of a class, in degrees."""
         if self.any_angle:
             return self.angles
-        most = MOST.get(label, MOST_OTHERS)
-        return min(self.angles[0], LEAST * most), most
+        most = LARGEST_ANGLES.get(label, LARGEST_ANGLE_OF_OTHERS)
+        return min(self.angles[0], SMALLEST_SHARE * most), most
 
 
 @dataclass(frozen=True)

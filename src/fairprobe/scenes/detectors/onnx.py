@@ -19,11 +19,11 @@ from fairprobe.scenes.labels import UNKNOWN, common
 from fairprobe.scenes.scene import Picture
 
 KIND = "ONNX file"
-MOST_OBJECTS = 300  # of one picture
+MAX_OBJECTS = 300  # of one picture
 NO_CLASS = ("", UNKNOWN)  # such as the background
-MOST_SAID = 200  # characters of an error of onnxruntime
-MOST_CLASSES = 1_000  # in a message: more are a grid's cells
-SHOWN = 4  # inputs or outputs in a message
+MAX_REASON = 200  # characters of an error of onnxruntime
+MAX_CLASSES = 1_000  # in a message: more are a grid's cells
+MAX_PORTS_SHOWN = 4  # inputs or outputs in a message
 SPARE = 0.02  # by which scores of rounded networks may lie outside 0 to 1
 TYPES = {
     "tensor(bool)": np.bool_,
@@ -132,10 +132,10 @@ class OnnxDetector(Detector):
         kept = np.argsort(-best, kind="stable")
         if self.overlap is not None:
             kept = suppress(boxes, best, classes, self.overlap)
-        if len(kept) > MOST_OBJECTS:
+        if len(kept) > MAX_OBJECTS:
             raise ModelError(
                 f"{self.path.name} returned {len(kept):,} objects for one picture; at most"
-                f" {MOST_OBJECTS} are plausible. Its outputs are probably not those of"
+                f" {MAX_OBJECTS} are plausible. Its outputs are probably not those of"
                 f" {layout.title}: wrap it in a Python function, or raise the score threshold."
             )
         return tuple(
@@ -152,7 +152,7 @@ class OnnxDetector(Detector):
             return self.detect(image)
         except Exception as error:  # noqa: BLE001  (a wrong reading can fail anywhere)
             if not isinstance(error, ModelError):
-                said = " ".join(str(error).split())[:MOST_SAID].rstrip(".")
+                said = " ".join(str(error).split())[:MAX_REASON].rstrip(".")
                 error = ModelError(
                     f"{self.path.name}, read as {layout.title}, fails: {said}. Export it again for"
                     " pictures of one fixed size, or wrap it in a Python function."
@@ -300,7 +300,7 @@ def _refusal(file: Signature) -> str:
             " in a Python function of a picture and name it as module:function."
         )
     readings = candidates(replace(file, is_nameless=True))
-    if nameless := [reading for reading in readings if len(reading.names) <= MOST_CLASSES]:
+    if nameless := [reading for reading in readings if len(reading.names) <= MAX_CLASSES]:
         fits = " or ".join(f"{layout.title} (classes: {len(layout.names)})" for layout in nameless)
         return (
             f"has the shapes of {fits}, but the number of class names is {len(file.names or ())}."
@@ -321,6 +321,8 @@ def _wide(output: Any) -> Any:
 def _listed(entries: Sequence[Port]) -> str:
     shown = [
         f"{entry.name} {'×'.join('?' if size is None else str(size) for size in entry.shape)}"
-        for entry in entries[:SHOWN]
+        for entry in entries[:MAX_PORTS_SHOWN]
     ]
-    return ", ".join(shown) + (f" and {len(entries) - SHOWN} more" if len(entries) > SHOWN else "")
+    return ", ".join(shown) + (
+        f" and {len(entries) - MAX_PORTS_SHOWN} more" if len(entries) > MAX_PORTS_SHOWN else ""
+    )

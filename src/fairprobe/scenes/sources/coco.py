@@ -324,10 +324,10 @@ def _segments(entry: dict[str, Any], name: str, listing: _Listing) -> dict[int, 
 
 Size = tuple[int, int]  # height, width
 
-FEWEST_NUMBERS = 6  # three points
+MIN_NUMBERS = 6  # three points
 CHUNK = 5  # bits of a number in one character
-FARTHEST = 1e9  # of a corner from the picture
-LONGEST = 7  # characters of one number; more than any picture needs
+MAX_DISTANCE = 1e9  # of a corner from the picture
+MAX_CHARACTERS = 7  # characters of one number; more than any picture needs
 
 
 class DamagedError(ValueError):
@@ -351,11 +351,11 @@ def mask_of(segmentation: object, size: Size) -> Mask:
 def points_of(part: object) -> Floats:
     """Read the corners (n, 2) of one outline: x, y, x, y …"""
     if not isinstance(part, list) or not all(
-        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < FARTHEST
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_DISTANCE
         for value in part
     ):
         raise DamagedError("an outline is not a list of numbers")
-    if len(part) < FEWEST_NUMBERS:
+    if len(part) < MIN_NUMBERS:
         raise DamagedError("an outline has fewer than 3 points")
     if len(part) % 2:
         raise DamagedError("an outline has an x without its y")
@@ -394,7 +394,7 @@ def run_lengths(segmentation: object, size: Size) -> Ints:
     if isinstance(counts, str):
         runs = unpack(counts)
     elif isinstance(counts, list) and all(
-        type(run) is int and abs(run) < FARTHEST for run in counts
+        type(run) is int and abs(run) < MAX_DISTANCE for run in counts
     ):
         runs = np.array(counts, dtype=np.int64)
     else:
@@ -422,7 +422,7 @@ def unpack(text: str) -> Ints:
         raise DamagedError("the packed run lengths are damaged")
     starts = np.concatenate([[0], ends[:-1] + 1])
     lengths = ends - starts + 1
-    if lengths.max() > LONGEST:
+    if lengths.max() > MAX_CHARACTERS:
         raise DamagedError("the packed run lengths are damaged")
     shifts = CHUNK * (np.arange(codes.size) - np.repeat(starts, lengths))
     values = np.add.reduceat((codes & 31) << shifts, starts)

@@ -22,7 +22,7 @@ from fairprobe.scenes.scene import Instance, Picture, Scene
 ENDINGS = frozenset({".bmp", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 NUMBERED = ("1", "L", "P", "I", "I;16", "I;16L", "I;16B", "I;16N")
 UNREADABLE = (*DAMAGED, Image.DecompressionBombError, Image.DecompressionBombWarning)
-SHOWN = 5  # names in a message
+MAX_NAMES_SHOWN = 5  # names in a message
 
 
 class MessageLog:
@@ -60,8 +60,8 @@ class MessageLog:
 def listed(names: Iterable[str]) -> str:
     """List the first few names and the number of others."""
     known = list(names)
-    more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
-    return ", ".join(known[:SHOWN]) + more
+    more = f" and {len(known) - MAX_NAMES_SHOWN} more" if len(known) > MAX_NAMES_SHOWN else ""
+    return ", ".join(known[:MAX_NAMES_SHOWN]) + more
 
 
 class PictureFolder:
@@ -204,7 +204,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         ) from error
 
 
-MOST_NAMES = 255  # numbers in a byte, without 0
+MAX_STUFF = 255  # numbers in a byte, without 0
 
 
 @dataclass(frozen=True)
@@ -224,9 +224,9 @@ class StuffNames:
 
     def number(self, label: str) -> int:
         number = self._numbers.setdefault(label, len(self._numbers))
-        if number > MOST_NAMES:
+        if number > MAX_STUFF:
             raise DataError(
-                f"{self._scene} has more than {MOST_NAMES} kinds of stuff. Name fewer, or make some"
+                f"{self._scene} has more than {MAX_STUFF} kinds of stuff. Name fewer, or make some"
                 " of them objects."
             )
         return number
