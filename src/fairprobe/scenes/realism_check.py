@@ -94,9 +94,9 @@ def check_realism(
             row = _judge(evidence, operator, made, real)
         if row is None:
             evidence.messages.append(
-                f"Whether mutants of '{operator}' look real was not checked. It takes {MIN_PATCHES} of"
-                f" them from {BLOCKS} scenes, and {MIN_PATCHES} real patches; there are {len(made)} from"
-                f" {len(scenes)}, and {len(real.looks)}."
+                f"Whether mutants of '{operator}' look real was not checked. It takes"
+                f" {MIN_PATCHES} of them from {BLOCKS} scenes, and {MIN_PATCHES} real patches;"
+                f" there are {len(made)} from {len(scenes)}, and {len(real.looks)}."
             )
         else:
             found.append(row)

@@ -323,6 +323,5 @@ def _listed(entries: Sequence[Port]) -> str:
         f"{entry.name} {'×'.join('?' if size is None else str(size) for size in entry.shape)}"
         for entry in entries[:MAX_PORTS_SHOWN]
     ]
-    return ", ".join(shown) + (
-        f" and {len(entries) - MAX_PORTS_SHOWN} more" if len(entries) > MAX_PORTS_SHOWN else ""
-    )
+    hidden = len(entries) - len(shown)
+    return ", ".join(shown) + (f" and {hidden} more" if hidden else "")
