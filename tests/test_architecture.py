@@ -52,7 +52,6 @@ ROOMS = [
     "present",
     "table",
     "gate",
-    "audits",
     "pytest_plugin",
     "serve",
     "cli",

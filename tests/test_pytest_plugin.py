@@ -52,7 +52,8 @@ def test_a_suite_that_does_not_use_it_imports_nothing_heavy_and_knows_the_mark(
     (tmp_path / "test_trivial.py").write_text(
         "import sys\nimport pytest\n\n@pytest.mark.fairness\ndef test_marked():\n    assert"
         " 'fairprobe.pytest_plugin' in sys.modules\n\ndef test_light():\n    assert not {'torch',"
-        " 'numpy', 'pandas', 'scipy', 'fairprobe.audits', 'fairprobe.gate'} & set(sys.modules)\n"
+        " 'numpy', 'pandas', 'scipy', 'fairprobe.table.audit', 'fairprobe.gate'}"
+        " & set(sys.modules)\n"
     )
     done = run_pytest(tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -40,6 +40,7 @@ from fairprobe.judgement import Verdict, judge
 from fairprobe.measures import required
 from fairprobe.models import Model, TorchModel, one_thread
 from fairprobe.present import render
+from fairprobe.report import html
 from fairprobe.results import to_dict
 from fairprobe.runs import store as base_module
 from fairprobe.runs.store import RunFolder
@@ -839,7 +840,7 @@ STEPS: dict[str, tuple[Any, str]] = {
     "the findings": (Findings, "save"),
     "the network": (networks, "save"),
     "the document": (base_module, "write_text"),
-    "the report": (base_module, "page"),
+    "the report": (html, "page"),
     "the last move": (RunFolder, "take_place"),
 }
 

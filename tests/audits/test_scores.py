@@ -179,6 +179,7 @@ def test_an_audit_of_scores_goes_to_mlflow(
     monkeypatch.chdir(tmp_path)
     before = mlflow.get_tracking_uri()
     mlflow.set_tracking_uri((tmp_path / "store").as_uri())
+    mlflow.set_experiment("amounts")
     try:
         run = audit.log_to_mlflow()
         data = mlflow.MlflowClient().get_run(run).data

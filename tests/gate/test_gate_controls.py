@@ -804,7 +804,7 @@ def test_the_installed_plugin_is_light_gives_way_and_can_be_switched_off(tmp_pat
     (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n")
     (tmp_path / "test_light.py").write_text(
         "import sys\nimport pytest\n\nHEAVY = {'torch', 'numpy', 'pandas', 'scipy', 'rich',"
-        " 'typer', 'fairprobe.audits', 'fairprobe.gate'}\n\ndef test_light():\n    assert"
+        " 'typer', 'fairprobe.table.audit', 'fairprobe.gate'}\n\ndef test_light():\n    assert"
         " 'fairprobe.pytest_plugin' in sys.modules\n    assert not HEAVY &"
         " set(sys.modules)\n\n@pytest.fixture\ndef fairness():\n    return"
         " 7\n\n@pytest.mark.fairness\ndef test_clash(fairness):\n    assert fairness == 7\n"

@@ -19,8 +19,8 @@ ENDLESS_KEY = re.compile(r"""(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')\s*\.\s*){100}""")
 
 
 def file_in(folder: Path | str, name: str) -> Path:
-    """The path of a file in a run folder. Links, which may lead anywhere, and pipes and devices,
-    which may never end, are refused. The folder itself may be a link: the user named it.
+    """Return the path of a file in a run folder. Links, which may lead anywhere, and pipes and
+    devices, which may never end, are refused. The folder itself may be a link: the user named it.
     """
     path, parts = Path(folder), Path(name).parts
     if Path(name).is_absolute() or ".." in parts or not parts or "\0" in name:

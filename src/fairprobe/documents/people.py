@@ -25,27 +25,27 @@ TAU: Final = 0.001  # of IFR_p by default
 
 
 class GroupRate(Rate, frozen=True, kw_only=True):
-    """The rate among people with one value of an attribute."""
+    """Rate among people with one value of an attribute."""
 
     attribute: str
     value: str
 
 
 class Advantage(Result, frozen=True, kw_only=True):
-    """The share of affected people who would get the favorable answer with this value."""
+    """Share of affected people who would get the favorable answer with this value."""
 
     value: str
     share: Share
 
 
 class RuleRate(Rate, frozen=True, kw_only=True):
-    """The rate among people who meet a rule, measured on people on whom it was not found."""
+    """Rate among people who meet a rule, measured on people on whom it was not found."""
 
     rule: str
 
 
 class DecisionCount(Result, frozen=True, kw_only=True):
-    """How many people could get so many different decisions over all sensitive values."""
+    """Number of people who could get so many different decisions over all sensitive values."""
 
     decisions: Count
     people: Count
@@ -66,7 +66,7 @@ class Severity(Result, frozen=True, kw_only=True):
 
 
 class People(Rate, frozen=True, kw_only=True):
-    """The people in the data who are affected, by sensitive value and by group; all of those who
+    """People in the data who are affected, by sensitive value and by group; all of those who
     have a counterpart. `no_counterpart` people have none that could exist. Of `ties`
     the answer changes within rounding only, which is not counted. `groups` are the most
     affected of `groups_compared`, `rules` divide everybody; the intervals of either hold together,
@@ -126,7 +126,7 @@ class Counterparts(Result, frozen=True, kw_only=True):
 
 
 class Resemblance(Result, frozen=True, kw_only=True):
-    """How well made-up people resemble real ones. `auc`: how well a classifier tells them apart
+    """Resemblance of made-up people to real ones. `auc`: how well a classifier tells them apart
     (0.5: not at all), null with too few real people to compare with. Distances are medians to the
     nearest record, in attributes.
     """
@@ -138,7 +138,7 @@ class Resemblance(Result, frozen=True, kw_only=True):
 
 
 class Plausible(Result, frozen=True, kw_only=True):
-    """What was measured on plausible people: new people, made from `records` people in the data,
+    """Measurements of plausible people: new people, made from `records` people in the data,
     than whom a share of more than `limit` is at least as unusual. `findings` compares the search's
     findings with affected people who were held out.
     """
@@ -154,7 +154,7 @@ class Plausible(Result, frozen=True, kw_only=True):
 
 
 class GroupIFR(Result, frozen=True, kw_only=True):
-    """The share that is fair, of the `pairs` of `samples` people or of the people themselves; None
+    """Share that is fair, of the `pairs` of `samples` people or of the people themselves; None
     where there are none. The interval is exact where each person counts once. Where several pairs
     of a person count, people are resampled, because the pairs of a person depend on each other.
     """
@@ -171,13 +171,13 @@ class GroupIFR(Result, frozen=True, kw_only=True):
 
 
 class NamedIFR(GroupIFR, frozen=True, kw_only=True):
-    """The individual fairness rate of a named group."""
+    """Individual fairness rate of a named group."""
 
     name: str
 
 
 class IFR(GroupIFR, frozen=True, kw_only=True):
-    """An individual fairness rate, of everybody and of each group, groups without people
+    """Individual fairness rate of everybody and of each group, groups without people
     included.
     """
 
@@ -205,7 +205,7 @@ class IndividualFairness(Result, frozen=True, kw_only=True):
 
 
 class SelectionRow(Rate, frozen=True, kw_only=True):
-    """One group: how often it is selected, and that rate over the highest one.
+    """Group: how often it is selected, and that rate over the highest one.
 
     A small group is listed but never the reference, so its ratio may be above 1. Of an empty group
     there is no ratio, and the rate, 0 of 0, says nothing. The ratio is not defined either where
@@ -223,7 +223,7 @@ class SelectionRow(Rate, frozen=True, kw_only=True):
 
 
 class SelectionRates(Result, frozen=True, kw_only=True):
-    """The groups of one attribute, or of several together. `unknown` people, whose group is
+    """Groups of one attribute, or of several together. `unknown` people, whose group is
     missing, are in no row.
     """
 
@@ -255,14 +255,14 @@ class SelectionTable(SelectionRates, frozen=True, kw_only=True):
 
 
 class GroupFairness(Result, frozen=True, kw_only=True):
-    """How often groups are selected."""
+    """Selection of groups."""
 
     selected: Rate
     tables: Annotated[list[SelectionTable], msgspec.Meta(min_length=1)]
 
 
 class Score(Estimate, frozen=True, kw_only=True):
-    """A score of the answers, with what its measure says about itself."""
+    """Score of the answers, with what its measure says about itself."""
 
     title: str
     about: str
@@ -270,7 +270,7 @@ class Score(Estimate, frozen=True, kw_only=True):
 
 
 class Quality(Result, frozen=True, kw_only=True):
-    """How often the model is right, and other scores of its answers by the name of the measure."""
+    """Share of right answers, and other scores of its answers by the name of the measure."""
 
     accuracy: Rate
     scores: dict[str, Score]
@@ -282,7 +282,7 @@ class Quality(Result, frozen=True, kw_only=True):
 
 
 class Fairness(Result, frozen=True, kw_only=True):
-    """What was measured on the people held out."""
+    """Measurements of the people held out."""
 
     rows: Count
     positive: int | None
@@ -293,7 +293,7 @@ class Fairness(Result, frozen=True, kw_only=True):
 
     @property
     def together(self) -> SelectionTable | None:
-        """The groups by all sensitive attributes together."""
+        """Return the groups by all sensitive attributes together."""
         return None if self.group is None else self.group.tables[-1]
 
     def __post_init__(self) -> None:
@@ -302,7 +302,7 @@ class Fairness(Result, frozen=True, kw_only=True):
 
 
 class WeightedNumber(Estimate, frozen=True, kw_only=True):
-    """A number in which people count as their sample weights say, of everybody or of a group."""
+    """Number in which people count as their sample weights say, of everybody or of a group."""
 
     what: str
     group: str
@@ -325,7 +325,7 @@ class ToleranceInfo(Result, frozen=True, kw_only=True):
 
 
 class Level(Estimate, frozen=True, kw_only=True):
-    """A quantile: the share `level` lies below. An end of the interval is null where the people are
+    """Quantile: the share `level` lies below. An end of the interval is null where the people are
     too few to bound it.
     """
 
@@ -351,12 +351,12 @@ class Change(Result, frozen=True, kw_only=True):
             each.check_range(0, inf)
 
     def at(self, level: float) -> Level:
-        """The quantile of the change at this level."""
+        """Return the quantile of the change at this level."""
         return next(each for each in self.quantiles if each.level == level)
 
 
 class ScoredGroup(SelectionRow, frozen=True, kw_only=True):
-    """How one group is scored: its scoring rate (the share above the median of all), the impact
+    """Scores of a group: its scoring rate (the share above the median of all), the impact
     ratio of that, the mean and quantiles of its scores.
     """
 
@@ -365,7 +365,7 @@ class ScoredGroup(SelectionRow, frozen=True, kw_only=True):
 
 
 class ScoredGroups(Result, frozen=True, kw_only=True):
-    """The groups of one attribute, or of a combination of several. A difference is the highest
+    """Groups of one attribute, or of a combination of several. A difference is the highest
     minus the lowest group's number, small groups aside.
     """
 
@@ -379,7 +379,7 @@ class ScoredGroups(Result, frozen=True, kw_only=True):
 
 
 class AmountQuality(Result, frozen=True, kw_only=True):
-    """How well the model predicts: R², the mean absolute error, and that of always saying the
+    """Quality of predictions: R², the mean absolute error, and that of always saying the
     mean.
     """
 

@@ -1,4 +1,4 @@
-"""The run of an audit of a table: data, model, search, findings, and what was measured."""
+"""Run of an audit of a table: data, model, search, findings, and what was measured."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TableOrigin(Result, frozen=True, kw_only=True):
 
 
 class ModelOrigin(Result, frozen=True, kw_only=True):
-    """How the user's own model was loaded: the arguments of `load_model`, and its files by their
+    """Loading of the user's own model: the arguments of `load_model`, and its files by their
     SHA-256.
     """
 
@@ -71,13 +71,13 @@ class ModelOrigin(Result, frozen=True, kw_only=True):
     files: dict[str, str]
 
     def arguments(self) -> dict[str, Any]:
-        """What `load_model` is given besides the source and the data."""
+        """Return the arguments of `load_model` besides the source and the data."""
         given = msgspec.structs.asdict(self)
         return {name: given[name] for name in given if name not in ("source", "files")}
 
 
 class BaseRateRow(Result, frozen=True, kw_only=True):
-    """How many people a group has, and how many of them have each label; of a very small group the
+    """Size of a group, and how many of its people have each label; of a very small group the
     labels are not given.
     """
 
@@ -87,7 +87,7 @@ class BaseRateRow(Result, frozen=True, kw_only=True):
 
 
 class BaseRatesDocument(Result, frozen=True, kw_only=True):
-    """The labels of the groups in the data itself, before any model. `left_out` people have a
+    """Labels of the groups in the data itself, before any model. `left_out` people have a
     value that the schema does not know.
     """
 
@@ -97,7 +97,7 @@ class BaseRatesDocument(Result, frozen=True, kw_only=True):
 
 
 class DecisionInfo(Result, frozen=True, kw_only=True):
-    """The user's decision rule: `threshold` is the probability from which people get the `answer`,
+    """User's decision rule: `threshold` is the probability from which people get the `answer`,
     or that of people in no group of `thresholds`, which are by the values of the attribute `by`.
     `costs` have a row for each true class and a column for each answer; with two classes
     `threshold` is what they amount to.
@@ -135,7 +135,7 @@ class OutsideRows(Result, frozen=True, kw_only=True):
 
 
 class Data(Result, frozen=True, kw_only=True):
-    """The table that was audited."""
+    """Table that was audited."""
 
     title: str
     about: str
@@ -168,14 +168,14 @@ class Data(Result, frozen=True, kw_only=True):
 
 
 class LayerSize(Result, frozen=True, kw_only=True):
-    """A layer and its number of neurons."""
+    """Layer and its number of neurons."""
 
     name: str
     neurons: Size
 
 
 class ModelSummary(Result, frozen=True, kw_only=True):
-    """What any measurement says about its model."""
+    """Model of any measurement."""
 
     network: str
     blind_to: list[str]
@@ -183,7 +183,7 @@ class ModelSummary(Result, frozen=True, kw_only=True):
 
 
 class ModelDocument(ModelSummary, frozen=True, kw_only=True):
-    """The model that was audited. `majority` is the share of the majority class."""
+    """Model that was audited. `majority` is the share of the majority class."""
 
     inputs: Size
     layers: list[LayerSize] = msgspec.field(default_factory=list)
@@ -198,7 +198,7 @@ class ModelDocument(ModelSummary, frozen=True, kw_only=True):
 
 
 class Layer(LayerSize, frozen=True, kw_only=True):
-    """How strongly a layer's neurons react to a change of the sensitive attributes."""
+    """Reaction of a layer's neurons to a change of the sensitive attributes."""
 
     auc: Amount
     auc_scale_free: Amount
@@ -228,7 +228,7 @@ class Ablation(Result, frozen=True, kw_only=True):
 
 
 class Interpretation(Result, frozen=True, kw_only=True):
-    """What was seen inside the network."""
+    """Interpretation of a network."""
 
     layers: list[Layer]
     grid: Number
@@ -247,7 +247,7 @@ class Interpretation(Result, frozen=True, kw_only=True):
 
 
 class MethodDescription(Result, frozen=True, kw_only=True):
-    """What a search method says about itself. `how` tells how it searched, `origin` what the number
+    """Search method in its own words. `how` tells how it searched, `origin` what the number
     of a pair's origin counts, `created_by` and `required` how to create it again in Python.
     """
 
@@ -263,7 +263,7 @@ class MethodDescription(Result, frozen=True, kw_only=True):
 
 
 class Search(Result, frozen=True, kw_only=True):
-    """What the search was given, what it found, and what it cost. A user's own method need not
+    """Settings, findings and costs of the search. A user's own method need not
     describe itself.
     """
 
@@ -367,7 +367,7 @@ class ChatDocument(Result, frozen=True, kw_only=True):
 
     @property
     def found(self) -> list[LeaningDocument]:
-        """The leanings that are not chance, at the confidence of the intervals."""
+        """Return the leanings that are not chance, at the confidence of the intervals."""
         return [each for each in self.leanings if each.p <= 1 - self.confidence + 1e-12]
 
 
@@ -389,7 +389,7 @@ class Amounts(Result, frozen=True, kw_only=True):
 
 
 class TableMeasurements(Result, frozen=True, kw_only=True):
-    """What the gate reads. A test that measures one thing leaves the others out."""
+    """Measurements that the gate reads. A test that measures one thing leaves the others out."""
 
     format: Literal[6] = FORMAT
     kind: Literal["table"] = "table"
@@ -410,13 +410,13 @@ class TableMeasurements(Result, frozen=True, kw_only=True):
 
     @property
     def coupled(self) -> list[str]:
-        """The attributes that change along with the sensitive ones in a twin."""
+        """Return the attributes that change along with the sensitive ones in a twin."""
         couplings = [] if self.counterparts.kind == "bare" else self.counterparts.couplings
         return list(dict.fromkeys(each.attribute for each in couplings))
 
 
 class TableRun(TableMeasurements, frozen=True, kw_only=True):
-    """An audit of a table. Either classes are measured (`fairness`, `weighted`, `pairs`), or
+    """Audit of a table. Either classes are measured (`fairness`, `weighted`, `pairs`), or
     `amounts`.
     """
 

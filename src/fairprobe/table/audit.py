@@ -84,7 +84,7 @@ STREAMS = ("ablation", "domain", "seeds", "search", "people", "single")
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Audit(AuditResult[TableRun]):
-    """The run, and what it is about: data, model, and the findings of the search.
+    """Run of an audit, and what it is about: data, model, and the findings of the search.
 
     `interpretation` has the numbers of every neuron of a network, `written` is a repaired model in
     the format that it came in.
@@ -104,7 +104,7 @@ class Audit(AuditResult[TableRun]):
 
     @property
     def repair(self) -> Proof | None:
-        """The proof of the repair that made the model, if one did."""
+        """Return the proof of the repair that made the model, if one did."""
         return self.run.repair
 
     def files(self) -> dict[str, Write]:
@@ -354,7 +354,7 @@ def audit(
 
 @dataclass(frozen=True)
 class _Parts:
-    """The parts of an audit of one model. `coupled` is the data before the kind of counterparts was
+    """Parts of an audit of one model. `coupled` is the data before the kind of counterparts was
     chosen.
     """
 

@@ -1,4 +1,4 @@
-"""The charts of a report as a matplotlib figure, for notebooks and scripts."""
+"""Charts of a report as a matplotlib figure, for notebooks and scripts."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ DRAWN = 20_000  # findings, for `cells`
 
 
 def gsr(idis: int, tried: int) -> float:
-    """The generation success rate; 0 when nothing was tried."""
+    """Compute the generation success rate; 0 when nothing was tried."""
     return idis / tried if tried else 0.0
 
 
@@ -42,8 +42,8 @@ def ms_per_1000_idis(seconds: float, idis: int) -> float | None:
 
 
 def spread(findings: Findings) -> float | None:
-    """The mean distance of two different findings: 0 all alike, 1 as far apart as possible. None
-    below two findings.
+    """Compute the mean distance of two different findings: 0 all alike, 1 as far apart as possible.
+    None below two findings.
 
     The distance is the mean over the attributes that are not sensitive; of a number, the difference
     in codes over the range, of a one-hot attribute, whether it differs. It is exact: from how often
@@ -91,7 +91,7 @@ def _mean_distance(count: Ints, one_hot: bool) -> float:
 
 
 def seed_distance(findings: Findings, seeds: Rows) -> float | None:
-    """The mean distance of a finding to the seed that the search came from, on the scale of
+    """Compute the mean distance of a finding to the seed that the search came from, on the scale of
     `spread`. None without findings, and where the search did not set out from all of its seeds.
     """
     domain, columns = findings.domain, findings.domain.other_columns
@@ -138,7 +138,7 @@ def cells(findings: Findings, *, drawn: int = DRAWN, seed: int = 0) -> float | N
 
 @dataclass(frozen=True)
 class Pair:
-    """One finding: the row, its counterpart, what the model said of each, and how plausible each is
+    """Finding: the row, its counterpart, what the model said of each, and how plausible each is
     (None where the search had no model of the table). `is_record`: somebody in the data is equal to
     one of the two, apart from the sensitive attributes.
     """
@@ -160,7 +160,8 @@ class Pair:
 def striking_pairs(
     findings: Findings, count: int = 6, *, records: Rows | None = None, show_records: bool = False
 ) -> list[Pair]:
-    """Of the findings with the most value, those that lie farthest apart, the clearest first.
+    """Choose, of the findings with the most value, those that lie farthest apart; the clearest
+    first.
 
     The value of a pair is its gap, if both people are usual enough: below a plausibility of `USUAL`
     it shrinks in proportion to the less plausible one of them. Unless `show_records`, nobody is

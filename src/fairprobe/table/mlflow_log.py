@@ -1,5 +1,5 @@
-"""An audit in MLflow: its numbers as metrics, what they depend on as parameters, its verdict as a
-tag, its files as artifacts.
+"""Audits in MLflow: numbers as metrics, what they depend on as parameters, the verdict as a tag,
+files as artifacts.
 """
 
 from __future__ import annotations

@@ -60,13 +60,13 @@ def possible_people(data: Dataset, model: Model, *, samples: int, seed: int) -> 
 
 
 def people_in_data(data: Dataset, model: Model) -> TableMeasurements:
-    """How many people in the data are affected, and in which groups most."""
+    """Count the people in the data who are affected, and the groups most affected."""
     found = people(data.domain, model, data.x, favourable=data.favourable)
     return _measurements(data, model, seed=0, people=found)
 
 
 def groups_held_out(data: Dataset, model: Model, *, seed: int) -> TableMeasurements:
-    """The fairness metrics of the people held out."""
+    """Compute the fairness metrics of the people held out."""
     check_seed(seed)
     with one_thread():
         measured = fairness(data, model, data.split(seed).test)
@@ -88,8 +88,8 @@ def _measurements(data: Dataset, model: Model, *, seed: int, **parts: Any) -> Ta
 
 
 def _widest_gaps(data: Dataset, model: Model, x: Rows) -> list[Pair]:
-    """The pairs with the widest gaps, by bare counterparts as in DM-RS. People who differ only in
-    the sensitive attributes are the same pair.
+    """Return the pairs with the widest gaps, by bare counterparts as in DM-RS. People who differ
+    only in the sensitive attributes are the same pair.
     """
     domain = data.domain.bare()
     _, first = np.unique(x[:, domain.other_columns], axis=0, return_index=True)

@@ -1,4 +1,4 @@
-"""The people in the data: how many of them would get another answer if the sensitive attribute, and
+"""People in the data: how many of them would get another answer if the sensitive attribute, and
 what is coupled to it, were different; and who they are.
 """
 

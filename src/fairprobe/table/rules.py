@@ -64,8 +64,8 @@ def find_rules(domain: Domain, x: Rows, affected: Mask, *, seed: int = 0) -> lis
 
 
 class _Column:
-    """What a tree sees of one attribute: numbers themselves, missing ones as NaN; of a category the
-    share of its people who are affected. Rare categories are one.
+    """Values of one attribute as a tree sees them: numbers themselves, missing ones as NaN; of a
+    category the share of its people who are affected. Rare categories are one.
     """
 
     def __init__(self, attribute: Attribute, codes: Rows) -> None:
@@ -85,7 +85,7 @@ class _Column:
             self.places = place[self.places]
 
     def shares(self, grown: Ints, affected: Mask) -> Rows:
-        """One number for each value, as the tree compares them."""
+        """Return one number for each value, as the tree compares them."""
         if not self.is_categorical:
             return np.where(self.is_missing, np.float32(np.nan), self.values)
         places, size = self.places[grown], len(self.names)
@@ -94,7 +94,7 @@ class _Column:
 
 
 class _Step(NamedTuple):
-    """One side of a split: up to the threshold or above it, with or without missing values."""
+    """Side of a split: up to the threshold or above it, with or without missing values."""
 
     column: int
     threshold: float
@@ -109,7 +109,9 @@ class _Step(NamedTuple):
 def _grow(
     columns: Sequence[_Column], grown: Ints, affected: Mask, *, depth: int
 ) -> tuple[Any, list[Rows]]:
-    """The nodes of a tree that tells affected people apart, and what it sees of each column."""
+    """Grow a tree that separates affected people; return its nodes, and what it sees of each
+    column.
+    """
     from sklearn.tree import DecisionTreeClassifier
 
     shares = [column.shares(grown, affected) for column in columns]
@@ -119,7 +121,7 @@ def _grow(
 
 
 def _strength(nodes: Any, node: int) -> float:
-    """The χ² of a split: how clearly its two sides differ; 0 for a leaf."""
+    """Compute χ² of a split: how clearly its two sides differ; 0 for a leaf."""
     sides = [nodes.children_left[node], nodes.children_right[node]]
     if sides[0] < 0:
         return 0.0
@@ -136,8 +138,8 @@ def _leaves(
     chance: float,
     node: int = 0,
 ) -> list[tuple[list[_Step], Ints]]:
-    """The way to each leaf, and who of the people arrives there. Splits at the ends of the tree
-    that chance explains are undone.
+    """Return the way to each leaf, and who of the people arrives there. Splits at the ends of the
+    tree that chance explains are undone.
     """
     if nodes.children_left[node] < 0:
         return [([], people)]
@@ -186,8 +188,8 @@ def _condition(column: _Column, shares: Rows, steps: Sequence[_Step]) -> str:
 
 
 def _cut(column: _Column, threshold: float) -> float:
-    """The cut between two values of the data: the lower one of whole numbers, of real ones the
-    roundest number between both.
+    """Round the cut between two values of the data: the lower one of whole numbers, of real ones
+    the roundest number between both.
     """
     values: Floats = column.values[~column.is_missing].astype(np.float64)
     after = int(np.searchsorted(values, threshold, side="right"))
@@ -199,7 +201,7 @@ def _cut(column: _Column, threshold: float) -> float:
 
 
 def _categories(column: _Column, kept: Mask) -> str:
-    """The categories that are kept, or those that are not if they are fewer; the commonest
+    """Name the categories that are kept, or those that are not if they are fewer; the commonest
     first.
     """
     is_negated = int(kept.sum()) > max(2, int((~kept).sum()))
@@ -211,5 +213,5 @@ def _categories(column: _Column, kept: Mask) -> str:
 
 
 def _quoted(name: str) -> str:
-    """A name that could be read as several gets quotation marks."""
+    """Quote a name that could be read as several."""
     return f"“{name}”" if {",", "or", "and"} & set(name.replace(",", " , ").split()) else name

@@ -1,4 +1,4 @@
-"""The search of an audit: its checkpoint, confirming its findings with the user's own model, and
+"""Search of an audit: its checkpoint, confirming its findings with the user's own model, and
 describing the method and the pairs.
 
 A checkpoint is a folder next to the unfinished run:

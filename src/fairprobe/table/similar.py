@@ -36,9 +36,9 @@ def opposite_labels(
     most: int = MOST,
     seed: int = 0,
 ) -> list[SimilarPair]:
-    """The pairs of people from different groups, with different labels, who are most similar in
-    everything else. Nobody is in two pairs. Of a larger table `most` people are compared, drawn at
-    random. `as_printed`: of any groups, and most similar in all attributes, as in the paper.
+    """Find the pairs of people from different groups, with different labels, who are most similar
+    in everything else. Nobody is in two pairs. Of a larger table `most` people are compared, drawn
+    at random. `as_printed`: of any groups, and most similar in all attributes, as in the paper.
     """
     if data.amounts is not None:
         raise SettingError(f"The label '{data.label}' is an amount: no two labels are opposite.")

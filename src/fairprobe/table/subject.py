@@ -1,4 +1,4 @@
-"""The table and the model of an audit: opening, training, checking, and describing them."""
+"""Table and model of an audit: opening, training, checking, and describing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The main numbers again, with every person counting as much as their sample weight says."""
+"""Main numbers, with every person counting as much as their sample weight says."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from fairprobe.statistics.weighted import effective, weighted_share
 def weighted(
     data: Dataset, model: Model, rows: Ints, verdict: Verdict, everybody: Mask
 ) -> list[WeightedNumber]:
-    """What the audit says, weighted; nothing without weights. `verdict` is about the people of the
-    data in `everybody`; accuracy and groups are those of `rows`. Groups by one attribute each.
+    """Compute the main numbers with weights; nothing without weights. `verdict` is about the people
+    of the data in `everybody`; accuracy and groups are those of `rows`. Groups by one attribute
+    each.
     """
     if data.weights is None:
         return []

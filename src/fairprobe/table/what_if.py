@@ -1,4 +1,4 @@
-"""One person, looked at closely: what a model answers, what it would answer otherwise, and which
+"""Single people: what a model answers, what it would answer otherwise, and which
 neurons make the difference.
 
 The shortest change that flips a decision is the one with the fewest attributes; among these, the
@@ -31,7 +31,7 @@ HALVINGS = 24  # of the way back to the person's own value
 
 @dataclass(frozen=True)
 class Answers:
-    """What a model answers to some rows: `is_sure` where the decision is not a tie."""
+    """Answers of a model to some rows: `is_sure` where the decision is not a tie."""
 
     x: Rows
     labels: Ints
@@ -41,7 +41,7 @@ class Answers:
 
 @dataclass(frozen=True)
 class Flip:
-    """The person after a change of some attributes, who is given another answer."""
+    """Change of some attributes after which the person is given another answer."""
 
     x: Rows
     changed: tuple[str, ...]
@@ -51,14 +51,14 @@ class Flip:
 
 
 def ask(model: Model, x: Rows) -> Answers:
-    """The decision about each row, and the probabilities of all classes."""
+    """Return the decision about each row, and the probabilities of all classes."""
     p = model.probabilities(x)
     labels, lead = labels_and_lead(model.scores(x, p))
     return Answers(x, labels, p, lead > TIE)
 
 
 def sensitive_answers(domain: Domain, model: Model, row: Rows) -> tuple[Answers, Mask]:
-    """What a person would be answered with every combination of sensitive values, in the order of
+    """Return the answers to a person with every combination of sensitive values, in the order of
     `domain.sensitive_values`, and which of these people the constraints allow.
     """
     every = domain.counterparts(row[None])[0]
@@ -76,8 +76,8 @@ def reactions(model: TorchModel, one: Rows, other: Rows) -> dict[str, Floats]:
 def shortest_flip(
     domain: Domain, model: Model, row: Rows, *, most_rows: int = MOST_ROWS
 ) -> Flip | None:
-    """The shortest change of one or two attributes after which the decision is another one; None if
-    there is none among those that were tried.
+    """Find the shortest change of one or two attributes after which the decision is another one;
+    None if there is none among those that were tried.
     """
     label = int(ask(model, row[None]).labels[0])
     free = [name for name in domain.names if name not in domain.changing]
@@ -96,7 +96,7 @@ def shortest_flip(
 
 
 def _moved(domain: Domain, row: Rows, together: list[tuple[str, ...]], each: int) -> Iterator[Rows]:
-    """The person with other values of these attributes, all combinations of them."""
+    """Return the person with all combinations of other values of these attributes."""
     others = {
         name: _others(domain[name], float(row[domain.index(name)]), each) for name in domain.names
     }
@@ -120,7 +120,7 @@ def _others(attribute: Attribute, own: float, most: int) -> Floats:
 
 
 def _steps(domain: Domain, row: Rows, rows: Rows) -> Floats:
-    """How far each row is from the person."""
+    """Measure how far each row is from the person."""
     steps = np.abs(rows.astype(np.float64) - row)
     for column, attribute in enumerate(domain.attributes):
         if attribute.kind == "categorical":

@@ -1,4 +1,4 @@
-"""The verdict on an audit of a table, in words; what the other parts of its report share.
+"""Verdict on an audit of a table, in words, and what the other parts of its report share.
 
 Numbers of the run are compared here, never computed. The tone: what was found and what was not,
 never that a model is fair.

@@ -1,1 +1,0 @@
-"""Audits of images, repairs and certificates."""
