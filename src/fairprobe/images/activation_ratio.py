@@ -206,7 +206,7 @@ class InsideBias(Result, frozen=True, kw_only=True):
 
     @property
     def highest(self) -> str:
-        """The group that excites the deciding layer most. The network need not know it best."""
+        """Return the group that excites the deciding layer most. The network need not know it best."""
         activation = self.decisive.activation
         return max(activation, key=lambda name: activation[name])
 
@@ -400,8 +400,8 @@ def _p_value(ratio: float, exchanged: Floats) -> float:
 
 
 def changes(values: Sequence[Sequence[Floats]], resamples: int, rng: np.random.Generator) -> Floats:
-    """How far each group's λ moves when its images are drawn anew: (groups, resamples, layers), on
-    the log scale. All layers see the same draws.
+    """Measure how far each group's λ moves when its images are drawn anew: (groups, resamples,
+    layers), on the log scale. All layers see the same draws.
 
     The greatest change of any ratio of two groups (`np.ptp` over the groups) holds whichever of
     them are the lowest and the highest. Of few images, drawn ones vary less than fresh ones, and

@@ -65,7 +65,7 @@ class ChangeSettings:
 
     @property
     def sizes(self) -> tuple[float, ...]:
-        """The sizes to try, in this order, until the answer flips."""
+        """Return the sizes to try, in this order, until the answer flips."""
         step = self.epsilon / GRID
         below = [step * number for number in range(1, GRID)] if self.smallest else []
         above = np.arange(self.epsilon + step, (self.cap or 0) * (1 + 1e-9), step).tolist()
@@ -188,8 +188,8 @@ def random_change(
 def is_flipped(
     attribute: nn.Module, images: Images, change: Change, *, batch: int = AT_ONCE
 ) -> Mask:
-    """Whether a classifier, not necessarily the one that made the change, sees another value after
-    it.
+    """Return True if a classifier, not necessarily the one that made the change, sees another value
+    after it.
     """
     check_change(images, change)
     answers = [np.empty(0, dtype=bool)]
@@ -221,7 +221,7 @@ def l2_of(delta: Rows) -> Floats:
 
 
 def pieces(network: nn.Module, images: Images, batch: int) -> Iterator[tuple[slice, Tensor]]:
-    """The images batch by batch, as numbers from 0 to 1 on the network's device."""
+    """Yield the images batch by batch, as numbers from 0 to 1 on the network's device."""
     if batch < 1:
         raise SettingError(f"A batch must have 1 image or more; got {batch}.")
     device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
@@ -278,8 +278,8 @@ def slope_of_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def _gradient(attribute: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
-    """The classifier's answers, and the derivative of its cross-entropy by the pixels, scaled for
-    each image.
+    """Return the classifier's answers, and the derivative of its cross-entropy by the pixels,
+    scaled for each image.
     """
     with torch.enable_grad():
         z = x.clone().requires_grad_()

@@ -22,8 +22,8 @@ MAX_NAMES = 12  # in a message
 
 
 def auditable(data: ImageSet, sensitive: str, *, needs_others: bool) -> ImageSet:
-    """The pictures without values of the attribute that are too rare to learn; refuse pictures that
-    cannot be audited. `needs_others`: a detector is trained here and needs pictures without a face.
+    """Leave out values of the attribute that are too rare to learn; refuse pictures that cannot be
+    audited. `needs_others`: a detector is trained here and needs pictures without a face.
     """
     _check_attribute(data, sensitive)
     data = _without_rare_values(data, sensitive)
@@ -86,7 +86,7 @@ def _without_rare_values(data: ImageSet, sensitive: str) -> ImageSet:
 
 
 def _to_learn_from(data: ImageSet, attribute: ImageAttribute) -> Ints:
-    """How many faces of each value are not held out."""
+    """Count the faces of each value that are not held out."""
     to_learn = people(data) & (attribute.codes >= 0) & ~data.held_out
     return np.bincount(attribute.codes[to_learn], minlength=len(attribute.values))
 
@@ -120,7 +120,7 @@ def _check_faces(data: ImageSet, sensitive: str, *, needs_others: bool) -> None:
 
 
 def with_target(data: ImageSet, target: str, sensitive: str) -> ImageSet:
-    """The pictures of people whose value of `target` is known, with that as their class."""
+    """Keep the pictures of people whose value of `target` is known, with that as their class."""
     if target == sensitive:
         raise SettingError(
             f"'{target}' is named as the target and as the sensitive attribute. The target is what"
@@ -151,8 +151,8 @@ def with_target(data: ImageSet, target: str, sensitive: str) -> ImageSet:
 
 
 def in_order_of(data: ImageSet, classes: Sequence[str] | None) -> ImageSet:
-    """The same pictures with the classes in the order of a network's outputs; upper and lower case
-    are the same. Without names, the data's order is taken.
+    """Return the same pictures with the classes in the order of a network's outputs; upper and
+    lower case are the same. Without names, the data's order is taken.
     """
     if classes is None:
         return data

@@ -40,6 +40,6 @@ class Compared(Result, Generic[T], frozen=True, kw_only=True):
 
     @property
     def named(self) -> dict[str, T]:
-        """The results by the name of their change."""
+        """Return the results by the name of their change."""
         names = {CHANGES[key]: result for key, result in self.controls.items()}
         return {"the attribute change": self.own, **names}

@@ -79,7 +79,9 @@ class Detector(nn.Module):
 
     @property
     def inside(self) -> nn.Module:
-        """The network whose layers are interpreted, with the names that its author gave them."""
+        """Return the network whose layers are interpreted, with the names that its author gave
+        them.
+        """
         return self
 
     def check(self, images: Tensor) -> None:
@@ -192,7 +194,7 @@ class OwnDetector(Detector):
         return self.logits(answer)
 
     def logits(self, answer: Any) -> Tensor:
-        """What the network returned, as a logit for each class."""
+        """Convert the output of the network to a logit for each class."""
         return as_logits(plain_answer(answer), self.outputs)
 
     def check(self, images: Tensor) -> None:
@@ -262,7 +264,7 @@ def parts_of(detector: Detector) -> Parts:
 
 
 def plain_answer(answer: Any) -> Any:
-    """What a network returns; the logits of a transformers classifier."""
+    """Return the output of a network; the logits of a transformers classifier."""
     return getattr(answer, "logits", answer)
 
 
@@ -275,7 +277,7 @@ def numbers(images: Tensor) -> Tensor:
 
 
 def small_detector(shape: Shape, classes: int = 2, *, seed: int = 0) -> Detector:
-    """A new detector of six convolutions. Its weights depend only on the seed; other random
+    """Build a new detector of six convolutions. Its weights depend only on the seed; other random
     generators are not touched.
     """
     _check(shape, classes, SMALLEST)
@@ -300,7 +302,7 @@ def small_trunk(channels: int) -> nn.Sequential:
 
 
 def dense_head(features: int, classes: int) -> nn.Sequential:
-    """The paper's hidden layers, scaled to the number of features; weights come from torch's
+    """Build the paper's hidden layers, scaled to the number of features; weights come from torch's
     current generator.
     """
     scale = min(1.0, features / FULL_FEATURES)
@@ -323,8 +325,8 @@ def own_detector(
     outputs: Outputs = "logits",
     images: Tensor | None = None,
 ) -> OwnDetector:
-    """A detector from a user's network, which takes numbers from 0 to 1. Its trunk and its head are
-    found with a few `images`, unless one of them is named, or parts have these names.
+    """Build a detector from a user's network, which takes numbers from 0 to 1. Its trunk and its
+    head are found with a few `images`, unless one of them is named, or parts have these names.
 
     `outputs` says whether it returns logits or probabilities, of all classes or of the second of
     two.

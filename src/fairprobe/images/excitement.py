@@ -66,7 +66,9 @@ class Answers(Result, frozen=True, kw_only=True):
 
     @property
     def is_no_better_than_chance(self) -> bool:
-        """Whether always giving the commonest label may be as good, as far as the interval goes."""
+        """Return True if always giving the commonest label may be as good, as far as the interval
+        goes.
+        """
         right, commonest = self.right, self.commonest
         return right is not None and commonest is not None and right.low <= commonest
 
@@ -107,11 +109,11 @@ class Excitement:
 
     @property
     def answers(self) -> Answers | None:
-        """What the network answers, if it gives classes."""
+        """Return what the network answers, if it gives classes."""
         return None if self.given is None else _answers(self.groups, self.given)
 
     def confident(self, least: float) -> list[Ints]:
-        """The rows of each group of which the network is surer than this."""
+        """Return the rows of each group of which the network is surer than this."""
         if not 0 <= least < 1:
             raise SettingError(f"A confidence is from 0 to below 1; got {least:g}.")
         if self.given is None:
@@ -129,7 +131,7 @@ class Excitement:
         return rows
 
     def sample(self, count: int, rng: np.random.Generator) -> Excitement:
-        """That many images of each group, drawn without putting back."""
+        """Draw that many images of each group without replacement."""
         sizes = [len(part) for part in self.values[0]]
         if not 2 <= count <= min(sizes):
             raise SettingError(
@@ -166,8 +168,8 @@ def excitement(
     batch: int = AT_ONCE,
     progress: Callable[[int, int], None] | None = None,
 ) -> Excitement:
-    """One pass over all images. Of a map only its mean is kept, so memory does not grow with the
-    size of the images.
+    """Run one pass over all images. Of a map only its mean is kept, so memory does not grow with
+    the size of the images.
     """
     if order not in ("image", "group"):
         raise SettingError(
@@ -246,8 +248,8 @@ def _pixels(images: Tensor) -> Floats:
 def _given_answers(
     outputs: Sequence[Tensor | None], sizes: Sequence[int], labels: Sequence[Ints] | None
 ) -> tuple[Given, ...] | None:
-    """The class of each image, if the network gives classes: the greatest of several numbers, or a
-    single one above 0 (a logit) or 0.5 (a probability).
+    """Return the class of each image, if the network gives classes: the greatest of several
+    numbers, or a single one above 0 (a logit) or 0.5 (a probability).
     """
     parts = [one.flatten(1) for one in outputs if one is not None]
     if len(parts) < len(outputs):
@@ -350,7 +352,9 @@ class _Means(TorchFunctionMode):
 
     @property
     def are_tokens(self) -> list[bool]:
-        """Which layers are not maps: in a network that attends, all that are not surely maps."""
+        """Return which layers are not maps: in a network that attends, all that are not surely
+        maps.
+        """
         return [
             is_sequence or (self._layout.attends and is_map and not is_sure)
             for is_sequence, is_map, is_sure in zip(
@@ -362,7 +366,9 @@ class _Means(TorchFunctionMode):
 def _means(
     model: nn.Module, given: Tensor, wanted: Sequence[int], channels_last: bool
 ) -> tuple[_Means, Tensor | None]:
-    """The means, and what the network answers, if that is a number or several for each image."""
+    """Return the means, and what the network answers, if that is a number or several for each
+    image.
+    """
     means = _Means(wanted, channels_last, len(given))
     with means:
         output = model(given)
@@ -374,7 +380,7 @@ def _means(
 def _tokens_of_hybrid(
     model: nn.Module, given: Tensor, wanted: Sequence[int], channels_last: bool
 ) -> list[int]:
-    """The layers that hold tokens, if there are feature maps to compare instead."""
+    """Return the layers that hold tokens, if there are feature maps to compare instead."""
     means, _ = _means(model, given, wanted, channels_last)
     if not any(means.are_spatial):
         return []
@@ -399,7 +405,7 @@ def _reduced(means: Tensor, layer: str, group: str, order: Order, over_maps: Ove
 def _layers(
     model: nn.Module, first: Tensor, parameter: Tensor, chosen: Sequence[str] | None
 ) -> tuple[list[str], list[int]]:
-    """The hidden layers by name, and the places of those to look at."""
+    """Return the hidden layers by name, and the places of those to look at."""
     with own_errors(f"The network does not take images of shape {tuple(first.shape[1:])}"):
         given = _given(first, parameter)
         names, _ = layer_names(model, given)

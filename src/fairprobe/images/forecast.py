@@ -121,7 +121,7 @@ def forecast(
 
 
 def _kept(network: Detector, images: Images) -> tuple[float, int]:
-    """The bytes that a gradient keeps for one picture, and the number of features."""
+    """Return the bytes that a gradient keeps for one picture, and the number of features."""
     kept = 0
 
     def count(value: torch.Tensor) -> torch.Tensor:
@@ -149,7 +149,7 @@ def _tried(
     work: Work,
     search: ImageSearch,
 ) -> _Costs:
-    """What each kind of work takes; zero where an audit does none of it."""
+    """Time each kind of work; zero where an audit does none of it."""
     most = min(MOST, len(images))
     codes = np.arange(most) % values
 

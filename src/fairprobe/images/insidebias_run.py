@@ -205,14 +205,14 @@ def _open(model: str, weights: Path | None, read: ImageGroups) -> tuple[_Source,
 
 
 def _size(read: ImageGroups) -> Size | None:
-    """The height and width of the images, if there are any."""
+    """Return the height and width of the images, if there are any."""
     example = next(iter(read.images.values()), None)
     return None if example is None else (example.shape[2], example.shape[3])
 
 
 def _is_gray(opened: _Source, network: nn.Module, read: ImageGroups) -> bool:
-    """Whether the network takes one channel, as its first convolution or the number of its inputs
-    shows.
+    """Return True if the network takes one channel, as its first convolution or the number of its
+    inputs shows.
     """
     first = next((part for part in network.modules() if isinstance(part, nn.Conv2d)), None)
     size = _size(read)
@@ -231,14 +231,14 @@ def _is_gray(opened: _Source, network: nn.Module, read: ImageGroups) -> bool:
 
 
 def _is_channels_last(network: nn.Module) -> bool:
-    """Whether this is a network of Keras, whose maps have their channels last by default."""
+    """Return True if this is a network of Keras, whose maps have their channels last by default."""
     sizes = getattr(authors_part(network), "sizes", None)
     return sizes is not None and len(sizes[0]) == 3 and sizes[0][-1] in (1, 3)
 
 
 def _prepare(is_flat: bool) -> Callable[[nn.Module, tuple[Tensor, ...]], tuple[Tensor]]:
-    """A hook that turns bytes into numbers, batch by batch; own code of dense layers takes an image
-    as one row.
+    """Return a hook that turns bytes into numbers, batch by batch; own code of dense layers takes
+    an image as one row.
     """
 
     def prepare(network: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor]:

@@ -174,7 +174,7 @@ def image_bias(
 
 
 def hidden_layers(network: nn.Module, image: Tensor) -> list[str]:
-    """The names of the layers, found with one image (1, channels, height, width)."""
+    """Return the names of the layers, found with one image (1, channels, height, width)."""
     inside = network.inside if isinstance(network, Detector) else network
     with own_errors(f"The network does not take images of shape {tuple(image.shape[1:])}"):
         names, _ = layer_names(inside, image)
@@ -192,8 +192,8 @@ def hidden_layers(network: nn.Module, image: Tensor) -> list[str]:
 
 
 def layer_layouts(network: nn.Module, image: Images) -> dict[str, str]:
-    """What the values of each hidden layer are: maps, tokens or single numbers (dense), found with
-    one image.
+    """Return what the values of each hidden layer are: maps, tokens or single numbers (dense),
+    found with one image.
     """
     found: list[str] = []
 

@@ -53,21 +53,21 @@ class Layout:
             self._shape = tuple(answer.shape)
 
     def are_maps(self, output: Tensor) -> bool:
-        """Whether an activation that was just computed is that of a convolution."""
+        """Return True if an activation that was just computed is that of a convolution."""
         return (
             len(self._shape) == 3 if output.ndim == 3 else output.ndim > 3 and not self._is_linear
         )
 
     def are_surely_maps(self, output: Tensor) -> bool:
-        """Whether an activation has the places of the convolution before it: heads of attention
-        that a convolution computes do not.
+        """Return True if an activation has the places of the convolution before it: heads of
+        attention that a convolution computes do not.
         """
         own = [tuple(output.shape[2:]), tuple(output.shape[1:-1])]
         return self.are_maps(output) and output.ndim > 3 and self._shape[2:] in own
 
     def is_channels_last(self, output: Tensor) -> bool:
-        """Whether an activation that was just computed has several places for each channel, and
-        its channels last.
+        """Return True if an activation that was just computed has several places for each channel,
+        and its channels last.
         """
         if not self.are_maps(output):
             return output.ndim > 2

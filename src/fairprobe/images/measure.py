@@ -61,8 +61,8 @@ class Recalls(Result, frozen=True, kw_only=True):
 
 
 def people(data: ImageSet) -> Mask:
-    """The pictures that a detector should find: faces. If the classes are others, all pictures of
-    people with a known attribute.
+    """Return the pictures that a detector should find: faces. If the classes are others, all
+    pictures of people with a known attribute.
     """
     if data.classes == FACE_CLASSES:
         faces: Mask = data.y == 1
@@ -109,8 +109,8 @@ def differing(network: nn.Module, images: Images, others: Images) -> Rate:
 
 
 def strict_pairs(detector: nn.Module, head: nn.Module, without: Bytes, changed: Bytes) -> Mask:
-    """The pairs that count strictly: of two pictures in whole bytes, the detector gives different
-    answers, and so does the attribute's classifier that the change was made with.
+    """Return the pairs that count strictly: of two pictures in whole bytes, the detector gives
+    different answers, and so does the attribute's classifier that the change was made with.
 
     A search moves a picture until the detector's answer changes. On the way, the change of the
     attribute may lose its effect on the classifier, and then the pair says nothing about it.
@@ -126,7 +126,7 @@ def strict_pairs(detector: nn.Module, head: nn.Module, without: Bytes, changed: 
 
 
 def probabilities(network: nn.Module, images: Images) -> npt.NDArray[np.float32]:
-    """The probability of each class, for each picture."""
+    """Return the probability of each class, for each picture."""
     network.eval()
     with one_thread(), torch.inference_mode():
         parts = [
@@ -139,7 +139,9 @@ def probabilities(network: nn.Module, images: Images) -> npt.NDArray[np.float32]
 def answers(
     network: nn.Module, *sides: Bytes
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """The class that each picture of each pair gets, and its probability; a column for a side."""
+    """Return the class that each picture of each pair gets, and its probability; a column for a
+    side.
+    """
     if not len(sides[0]):
         return np.empty((0, len(sides)), np.int64), np.empty((0, len(sides)), np.float32)
     every = np.stack([probabilities(network, as_numbers(side)) for side in sides], axis=1)

@@ -48,7 +48,7 @@ class DetectorSource:
 
     @property
     def is_trained(self) -> bool:
-        """Whether it has all its weights; others are trained here."""
+        """Return True if it has all its weights; others are trained here."""
         return self.model is not None and self.model not in TRUNKS
 
     @property
@@ -86,11 +86,13 @@ class DetectorSource:
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """The network's own names for its outputs, if it has any."""
+        """Return the network's own names for its outputs, if it has any."""
         return self._network.classes if self.is_trained else None
 
     def says_size(self, other_sizes: int) -> list[str]:
-        """The size of pictures in a sentence, if the network takes any (`Network.says_size`)."""
+        """Return the size of pictures in a sentence, if the network takes any
+        (`Network.says_size`).
+        """
         return self._network.says_size(other_sizes) if self.is_trained else []
 
     @cached_property

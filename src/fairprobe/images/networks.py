@@ -101,7 +101,7 @@ class Preparation:
     deviation: list[float] | None = None
 
     def shaped(self, images: Tensor) -> Tensor:
-        """The pictures in the size that the classifier takes."""
+        """Return the pictures in the size that the classifier takes."""
         height, width = images.shape[-2:]
         size = self.size
         if self.edge is not None:
@@ -122,7 +122,7 @@ class Preparation:
 
 
 def _resized(images: Tensor, size: tuple[int, int], resampling: str) -> Tensor:
-    """The pictures in another size, as Pillow resizes them."""
+    """Resize the pictures, as Pillow resizes them."""
     if resampling == "nearest-exact":
         return F.interpolate(images, size, mode=resampling)
     found = F.interpolate(images, size, mode=resampling, align_corners=False, antialias=True)
@@ -184,7 +184,7 @@ class FromFile(Prepared):
         return answer
 
     def _fitting(self, images: Tensor) -> Tensor:
-        """The same pictures, gray if the network takes gray ones; others are refused."""
+        """Return the same pictures, gray if the network takes gray ones; others are refused."""
         channels, height, width = images.shape[1:]
         is_gray = self._shape[0] == 1 if self._shape else self._width == height * width
         if is_gray and channels == len(GRAY):
@@ -217,7 +217,7 @@ def _advice(wanted: tuple[int, ...], given: tuple[int, ...]) -> str:
 
 
 def is_network(spec: str) -> bool:
-    """Whether a text names the user's code, a file of a network, or a folder of one."""
+    """Return True if a text names the user's code, a file of a network, or a folder of one."""
     return ":" in spec or Path(spec).suffix.lower() in FILES or (Path(spec) / CONFIG).is_file()
 
 
@@ -284,7 +284,7 @@ def _open_file(path: Path, size: Size | None) -> Network:
 
 
 def _shape(network: nn.Module) -> tuple[int, ...] | None:
-    """The shape of one picture that a network read from a file makes of a row of numbers."""
+    """Return the shape of one picture that a network read from a file makes of a row of numbers."""
     sizes = getattr(network, "sizes", None)  # a network of Keras
     if sizes is not None and len(sizes[0]) == SHAPED:
         return tuple(sizes[0])
@@ -302,8 +302,8 @@ def _shape(network: nn.Module) -> tuple[int, ...] | None:
 
 
 def _open_folder(folder: Path) -> Network:
-    """An image classifier as `save_pretrained` writes it. Nothing outside the folder is read, and
-    nothing in it is run: no code, no pickle.
+    """Open an image classifier as `save_pretrained` writes it. Nothing outside the folder is read,
+    and nothing in it is run: no code, no pickle.
     """
     if not (folder / CONFIG).is_file():
         raise StorageError(
@@ -336,7 +336,7 @@ def _open_folder(folder: Path) -> Network:
 
 
 def _preparation(folder: Path) -> Preparation:
-    """How pictures are prepared for the classifier. Without a file that says so, pixels stay
+    """Return how pictures are prepared for the classifier. Without a file that says so, pixels stay
     numbers from 0 to 1.
     """
     path = folder / PREPARATION
@@ -392,8 +392,8 @@ def _read_preparation(path: Path) -> Preparation:
 def _sizes(
     found: dict[str, Any], kind: str
 ) -> tuple[tuple[int, int] | None, int | None, tuple[int, int] | None]:
-    """The size (height, width) or the shortest edge that pictures are brought to, and the size of
-    what is cut out of them.
+    """Return the size (height, width) or the shortest edge that pictures are brought to, and the
+    size of what is cut out of them.
     """
     crop = _size(found.get("crop_size")) if found.get("do_center_crop") else None
     if found.get("do_center_crop") and crop is None:
@@ -422,7 +422,7 @@ def _sizes(
 
 
 def _share(found: dict[str, Any], kind: str) -> float:
-    """The share of an edge that is left when pictures are cut; they are made larger before."""
+    """Return the share of an edge that is left when pictures are cut; they are made larger before."""
     usual = 224 / 256 if kind.lower().startswith(("convnext", "levit")) else 1
     share = float(found.get("crop_pct") or usual)
     if not 0.1 <= share <= 1:
@@ -455,7 +455,7 @@ def _size(value: Any) -> tuple[int, int] | None:
 
 
 def _labels(module: nn.Module) -> tuple[str, ...] | None:
-    """The names of a transformers classifier's outputs, unless they are LABEL_0 and so on."""
+    """Return the names of a transformers classifier's outputs, unless they are LABEL_0 and so on."""
     names = getattr(getattr(module, "config", None), "id2label", None)
     if not isinstance(names, dict) or not names:
         return None

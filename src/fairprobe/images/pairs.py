@@ -122,7 +122,7 @@ def striking_pairs(
 
 
 def png(picture: Rows) -> str:
-    """A picture (3, height, width) as base64 of a PNG."""
+    """Write a picture (3, height, width) as base64 of a PNG."""
     from PIL import Image
 
     pixels = np.round(np.clip(picture, 0, 1) * 255).astype(np.uint8).transpose(1, 2, 0)

@@ -133,14 +133,14 @@ def named_parts(
 
 
 def authors_part(module: nn.Module) -> nn.Module:
-    """The network without what was put before it here: its parts have their author's names."""
+    """Return the network without what was put before it here: its parts have their author's names."""
     return module.module if isinstance(module, Prepared) else module
 
 
 def _calls(
     module: nn.Module, images: Tensor, run: Callable[[Tensor], Any]
 ) -> tuple[list[_Call], bool]:
-    """The calls of a forward pass, and whether attention is computed."""
+    """Return the calls of a forward pass, and whether attention is computed."""
     module, path = authors_part(module), [""]
     found: list[_Call] = []
     leaves = {name for name, part in module.named_modules() if not any(part.children())}
@@ -174,7 +174,7 @@ def _calls(
 
 
 def features_at(call: int, run: Callable[[Tensor], Any], images: Tensor) -> Tensor | None:
-    """What a call gets, flat or not; None if there are fewer calls."""
+    """Return what a call gets, flat or not; None if there are fewer calls."""
     seen: list[Tensor] = []
 
     def look(number: int, _: Any, given: Tensor) -> None:

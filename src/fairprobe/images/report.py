@@ -207,7 +207,7 @@ def _meaning(run: ImagesRun, search: ImageGeneration) -> str:
 
 
 def _numbers(run: ImagesRun) -> Iterator[Number]:
-    """The accuracy of the network, the pairs of the best search, and what the repair left."""
+    """List the accuracy of the network, the pairs of the best search, and what the repair left."""
     best, repair = run.best_search, run.repair
     where = "trained here" if run.detector.trained_here else "as it was given"
     accuracy = run.detector.quality.accuracy

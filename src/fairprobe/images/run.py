@@ -197,12 +197,12 @@ class ImagesRun(Run, frozen=True, kw_only=True):
 
     @property
     def guided(self) -> list[ImageGeneration]:
-        """The searches that follow a method, without the random control."""
+        """Return the searches that follow a method, without the random control."""
         return [search for search in self.generation if not search.is_control]
 
     @property
     def best_search(self) -> ImageGeneration | None:
-        """The search that found most, of those that began."""
+        """Return the search that found most, of those that began."""
         begun = [search for search in self.guided if search.seeds]
 
         def pairs(search: ImageGeneration) -> tuple[int, int]:
@@ -282,7 +282,7 @@ class ImageAudit(AuditResult[ImagesRun]):
 
     @property
     def findings(self) -> dict[str, ImageFindings]:
-        """What each method found with the attribute's own change."""
+        """Return what each method found with the attribute's own change."""
         return {
             method: by_change[OWN] for method, by_change in self.found.items() if OWN in by_change
         }
@@ -295,7 +295,7 @@ class ImageAudit(AuditResult[ImagesRun]):
         }
 
     def change_of_seeds(self, which: str = OWN) -> Change:
-        """A change of the seeds alone: the same faces for every control."""
+        """Return a change of the seeds alone: the same faces for every control."""
         return self.changes[which].take(self.changes[OWN].flipped)
 
     @property
@@ -372,10 +372,11 @@ class ImageAudit(AuditResult[ImagesRun]):
         )
 
     def files(self) -> dict[str, Write]:
-        """The findings: the seeds with their Δ_sens, and for each method which of them it made
-        differ, by which Δ_bias, the two pictures that this gives, whether they count strictly, the
-        attribute's value, and what the detector answers to both, with its probability. And the
-        networks that were trained: the detector, unless it was given, and the repaired one.
+        """Return what writes the findings: the seeds with their Δ_sens, and for each method which
+        of them it made differ, by which Δ_bias, the two pictures that this gives, whether they
+        count strictly, the attribute's value, and what the detector answers to both, with its
+        probability. And the networks that were trained: the detector, unless it was given, and the
+        repaired one.
         """
         files: dict[str, Write] = {FINDINGS: self._write_findings}
         if self.trained_here:

@@ -148,26 +148,26 @@ class ImageFindings:
 
     @property
     def made(self) -> int:
-        """How many IDIs the search made, without those that were there before."""
+        """Count the IDIs that the search made, without those that were there before."""
         return int((~self.at_seed).sum())
 
     @property
     def success(self) -> float:
-        """The share of all seeds that lead to an IDI, including those that were one from the
+        """Return the share of all seeds that lead to an IDI, including those that were one from the
         start.
         """
         return len(self) / self.seeds if self.seeds else 0.0
 
     @property
     def gsr(self) -> float:
-        """The share of seeds that the search turns into an IDI, of those that were not one from
-        the start.
+        """Return the share of seeds that the search turns into an IDI, of those that were not one
+        from the start.
         """
         return self.made / self.tried if self.tried else 0.0
 
     @property
     def tried(self) -> int:
-        """The seeds that the search had to move."""
+        """Return the seeds that the search had to move."""
         return self.seeds - int(self.at_seed.sum())
 
     @property
@@ -176,12 +176,12 @@ class ImageFindings:
 
     @property
     def mean_l2(self) -> float:
-        """The mean L2 of Δ_bias over the IDIs that the search made; NaN if it made none."""
+        """Return the mean L2 of Δ_bias over the IDIs that the search made; NaN if it made none."""
         return float(self.moved_by.mean()) if self.made else float("nan")
 
     @property
     def moved_by(self) -> Floats:
-        """The L2 of Δ_bias of each IDI that the search made."""
+        """Return the L2 of Δ_bias of each IDI that the search made."""
         return self.l2[~self.at_seed]
 
     def pairs(self, images: Images, change: Change) -> tuple[Rows, Rows]:
@@ -197,7 +197,7 @@ class ImageFindings:
         return without, changed
 
     def only(self, chosen: Mask) -> ImageFindings:
-        """The same search with some of its pairs."""
+        """Return the same search with some of its pairs."""
         return replace(
             self,
             rows=self.rows[chosen],
@@ -378,7 +378,7 @@ class _Run:
     def _neuronfair(
         self, a: Tensor, walkers: _Walkers, iteration: int, rng: np.random.Generator
     ) -> Tensor:
-        """The derivative of J by the activations of each pair. A dead neuron has none."""
+        """Return the derivative of J by the activations of each pair. A dead neuron has none."""
         assert self.layer is not None
         if iteration % self.how.r_step == 0:
             walkers.memory["watched"] = torch.from_numpy(
@@ -451,7 +451,7 @@ def read_settings(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def differs_beyond_rounding(logits: Tensor) -> Tensor:
-    """Whether the labels of each pair differ beyond what rounding can do."""
+    """Return True if the labels of each pair differ beyond what rounding can do."""
     if logits.ndim != 2 or logits.shape[1] < 2:
         raise ModelError(
             "The network must answer each image with a logit for each of two or more classes; it"
@@ -481,7 +481,7 @@ def _by_pair(values: Tensor, rule: Callable[[Tensor], Tensor]) -> Tensor:
 
 
 def _unit(values: Tensor) -> Tensor:
-    """Of length 1 for each entry; zero where there is no direction, or none that is a number."""
+    """Scale each entry to length 1; zero where there is no direction, or none that is a number."""
     values = scaled(torch.nan_to_num(values, nan=0.0))
     length = values.flatten(1).norm(dim=1)
     return values / torch.where(length > 0, length, 1).view(-1, *[1] * (values.ndim - 1))

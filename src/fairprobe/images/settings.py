@@ -29,7 +29,7 @@ class Expected:
 
 
 def search_settings(variant: str, given: Mapping[str, object]) -> dict[str, Any]:
-    """The settings of a search that differ from the defaults."""
+    """Return the settings of a search that differ from the defaults."""
     if variant not in VARIANTS:
         raise SettingError(
             f"There is no variant '{variant}' of a search in pictures.{suggest(variant, VARIANTS)}"

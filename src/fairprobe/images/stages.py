@@ -144,7 +144,7 @@ class ImageStages:
             )
 
     def _expected(self, source: DetectorSource, detector: Detector) -> Expected:
-        """What the rest of the audit takes, at most."""
+        """Forecast what the rest of the audit takes, at most."""
         data, settings = self.data, self.settings
         faces = len(self.to_learn) if settings.faces is None else settings.faces
         work = Work(
