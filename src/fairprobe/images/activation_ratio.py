@@ -206,7 +206,7 @@ class InsideBias(Result, frozen=True, kw_only=True):
 
     @property
     def highest(self) -> str:
-        """Return the group that excites the deciding layer most. The network need not know it best."""
+        """Return the group that excites the deciding layer most; it need not be known best."""
         activation = self.decisive.activation
         return max(activation, key=lambda name: activation[name])
 

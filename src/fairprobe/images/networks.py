@@ -422,7 +422,7 @@ def _sizes(
 
 
 def _share(found: dict[str, Any], kind: str) -> float:
-    """Return the share of an edge that is left when pictures are cut; they are made larger before."""
+    """Return the share of an edge that is left when pictures are cut; before, they are enlarged."""
     usual = 224 / 256 if kind.lower().startswith(("convnext", "levit")) else 1
     share = float(found.get("crop_pct") or usual)
     if not 0.1 <= share <= 1:
@@ -455,7 +455,7 @@ def _size(value: Any) -> tuple[int, int] | None:
 
 
 def _labels(module: nn.Module) -> tuple[str, ...] | None:
-    """Return the names of a transformers classifier's outputs, unless they are LABEL_0 and so on."""
+    """Return the names of a transformers classifier's outputs, unless they are LABEL_0 …"""
     names = getattr(getattr(module, "config", None), "id2label", None)
     if not isinstance(names, dict) or not names:
         return None

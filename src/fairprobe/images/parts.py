@@ -133,7 +133,7 @@ def named_parts(
 
 
 def authors_part(module: nn.Module) -> nn.Module:
-    """Return the network without what was put before it here: its parts have their author's names."""
+    """Return the network without what was put before it; its parts have their author's names."""
     return module.module if isinstance(module, Prepared) else module
 
 
