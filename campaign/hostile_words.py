@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -38,7 +39,14 @@ for _kind, _words in {"escape sequences": ESCAPES, "HTML": HTML, "formulas": FOR
         lambda given, words=_words: _named(given, words)  # type: ignore[misc]
     )
     WRITERS[f"the schema of a table with {_kind} as names"] = lambda given, words=_words: [  # type: ignore[misc]
-        *("domain", str(_table(given, words)), *TABLE, "--out", str(given.folder / "out.toml"))
+        *(
+            "data",
+            "schema",
+            str(_table(given, words)),
+            *TABLE,
+            "--out",
+            str(given.folder / "out.toml"),
+        )
     ]
 
 
@@ -64,7 +72,7 @@ def _run_words(given: Case) -> list[str]:
 def _card_words(given: Case) -> list[str]:
     out = given.folder / "out"
     out.mkdir()
-    return ["card", str(_run_with(given, HTML)), "--out", str(out / "card.html")]
+    return ["show", str(_run_with(given, HTML)), "--as", "card", "--out", str(out / "card.html")]
 
 
 def _run_with(given: Case, words: str) -> Path:
@@ -190,7 +198,16 @@ def _npz_names(given: Case) -> list[str]:
     with np.load(given.originals / "npz" / "faces.npz") as file:
         arrays = {name: file[name] for name in file.files}
     np.savez(path, **{f"../../x{HTML}{ESCAPES}": arrays["gender"]}, **arrays)
-    few = ["--faces", "4", "--iterations", "1", "--methods", "adf", "--no-repair", "--no-controls"]
+    few = [
+        "--faces",
+        "4",
+        "--set",
+        "iterations=1",
+        "--methods",
+        "adf",
+        "--no-repair",
+        "--no-controls",
+    ]
     out = ["--out", str(given.folder / "out")]
     return ["audit-images", str(path), "--sensitive", "gender", *few, *out]
 
@@ -207,7 +224,15 @@ SERVER_CASES = {
     "an endpoint with a deeply nested answer": "/nested",
     "an endpoint with escape sequences in its error": "/escapes",
 }
+
+
+def _described(given: Any, path: str) -> str:
+    file = given.folder / "service.toml"
+    file.write_text(f'model = "{given.server + path}"\ntimeout = 2.0\n', encoding="utf-8")
+    return str(file)
+
+
 for _name, _path in SERVER_CASES.items():
     WRITERS[_name] = lambda given, path=_path: given.audit(  # type: ignore[misc]
-        "--model", given.server + path, "--timeout", "2"
+        "--model", _described(given, path)
     )

@@ -70,7 +70,7 @@ def _audit(originals: Path, folder: Path) -> list[str]:
 def _images(originals: Path, folder: Path) -> list[str]:
     return [
         *("audit-images", str(originals / "npz" / "faces.npz"), "--sensitive", "gender"),
-        *("--faces", "6", "--iterations", "3", "--methods", "adf", "--no-repair", "--quiet"),
+        *("--faces", "6", "--set", "iterations=3", "--methods", "adf", "--no-repair", "--quiet"),
         *("--out", str(folder / "run")),
     ]
 

@@ -61,7 +61,7 @@ def commands(*several: list[str]) -> None:
 def _table(file: str) -> tuple[Load, Words]:
     def words(folder: Path) -> list[str]:
         out = ["--out", str(folder / "out.toml"), "--overwrite"]
-        return ["domain", str(folder / file), *TABLE, *out]
+        return ["data", "schema", str(folder / file), *TABLE, *out]
 
     return lambda folder: commands(words(folder)), words
 
@@ -87,7 +87,7 @@ def _people(folder: Path) -> Any:
 
 
 def _costs(folder: Path) -> None:
-    import_module("fairprobe.cli.decision").decision_of(None, folder / "costs.csv", _people(folder))
+    import_module("fairprobe.cli.decision").decision_of(str(folder / "costs.csv"), _people(folder))
 
 
 # -- models ----------------------------------------------------------------------------------------
@@ -131,8 +131,9 @@ def _text_kind(name: str, target: str, file: str = "texts.csv", sensitive: str =
 
 def _ask(folder: Path) -> list[str]:
     """A dry run: nobody is asked."""
-    prompt = ["--prompt", str(folder / "prompt.toml"), "--dry-run"]
-    return _audit(folder, "--model", "chat:http://127.0.0.1:9/v1", *prompt)
+    described = f'model = "chat:http://127.0.0.1:9/v1"\nprompt = "{folder / "prompt.toml"}"\n'
+    (folder / "chat.toml").write_text(described, encoding="utf-8")
+    return _audit(folder, "--model", str(folder / "chat.toml"), "--dry-run")
 
 
 # -- runs ------------------------------------------------------------------------------------------
@@ -140,8 +141,9 @@ def _ask(folder: Path) -> list[str]:
 
 def _run(folder: Path) -> None:
     run = str(folder / "run")
+    card = ["show", run, "--as", "card"]
     try:
-        commands(["show", run], ["card", run], ["card", run, "--table"], _check(folder))
+        commands(["show", run], card, [*card[:-1], "bias-audit"], _check(folder))
     finally:
         _reopen(folder)
 
@@ -166,11 +168,11 @@ def _check(folder: Path) -> list[str]:
 
 def _shown(folder: Path) -> None:
     run = str(folder / "run")
-    commands(["show", run], ["show", run, "--json"])
+    commands(["show", run], ["show", run, "--as", "json"])
 
 
 def _verify(folder: Path) -> list[str]:
-    return ["certify", "--check", str(folder / "run" / "certificate.npz")]
+    return ["verify", str(folder / "run" / "certificate.npz")]
 
 
 def _browse(folder: Path) -> None:
@@ -217,7 +219,16 @@ def _pictures(folder: Path, *, file: str = "") -> None:
 
 
 def _audit_images(file: str, folder: Path) -> list[str]:
-    few = ["--faces", "4", "--iterations", "1", "--methods", "adf", "--no-repair", "--no-controls"]
+    few = [
+        "--faces",
+        "4",
+        "--set",
+        "iterations=1",
+        "--methods",
+        "adf",
+        "--no-repair",
+        "--no-controls",
+    ]
     out = ["--quiet", "--overwrite", "--out", str(folder.parent / "out")]
     return ["audit-images", str(folder / file), "--sensitive", "gender", *few, *out]
 
@@ -282,7 +293,7 @@ KINDS: dict[str, Kind] = {
             "costs",
             "costs.csv",
             _costs,
-            lambda folder: _audit(folder, "--costs", str(folder / "costs.csv")),
+            lambda folder: _audit(folder, "--decision", str(folder / "costs.csv")),
         ),
         Kind("table-run", RUN, _run, lambda folder: ["card", str(folder / "run")], share=10),
         Kind(

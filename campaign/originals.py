@@ -16,7 +16,7 @@ import pandas as pd
 from PIL import Image
 
 PEOPLE, SIDE = 120, 12
-TABLE = ("--label", "hired", "--favourable", "yes", "--sensitive", "sex")
+TABLE = ("--label", "hired", "--favorable", "yes", "--sensitive", "sex")
 SMALL = ("--samples", "500", "--seeds", "20", "--quiet")
 POLICY = """uncertain = "more"
 most_samples = 20000
@@ -123,7 +123,10 @@ def write_tables(folder: Path) -> None:
     )
     table.astype({"sex": "category"}).to_parquet(folder / "parquet" / "people.parquet")
     (folder / "costs" / "costs.csv").write_text(",no,yes\nno,0,1\nyes,2,0\n")
-    _call("domain", folder / "domain" / "people.csv", "--out", folder / "domain" / "domain.toml")
+    _command(
+        *("data", "schema", folder / "domain" / "people.csv", *TABLE),
+        *("--out", folder / "domain" / "domain.toml"),
+    )
 
 
 # -- models ----------------------------------------------------------------------------------------
@@ -361,7 +364,7 @@ def write_runs(folder: Path) -> None:
         _place(folder, kind)
     _command(
         *("audit-images", folder / "npz" / "faces.npz", "--sensitive", "gender", "--faces", "6"),
-        *("--iterations", "2", "--methods", "adf", "--no-repair", "--quiet"),
+        *("--set", "iterations=2", "--methods", "adf", "--no-repair", "--quiet"),
         *("--out", folder / "images-run" / "run"),
     )
     shutil.copytree(folder / "images-run", folder / "image-findings")

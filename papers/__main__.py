@@ -17,10 +17,8 @@ from rich.text import Text
 from fairprobe.cli.common import (
     BAD_INPUT,
     INTERRUPTED,
-    AsJson,
     Commands,
     Interrupts,
-    Quiet,
     end,
     errors,
     output,
@@ -31,6 +29,7 @@ from fairprobe.cli.common import (
 )
 from fairprobe.cli.inputs import pairs
 from fairprobe.errors import SettingError
+from fairprobe.options import AsJson, Quiet
 from fairprobe.results import encode
 from papers import catalogue
 from papers.distrofair import answers as survey_answers

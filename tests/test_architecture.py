@@ -42,6 +42,7 @@ ROOMS = [
     "findings",
     "workers",
     "search",
+    "options",
     "runs",
     "metrics",
     "certificates",

@@ -93,7 +93,7 @@ beyond_the_data = fairplug:BEYOND
 errors = fairplug:ERRORS
 fails = fairplug:FAILS
 """
-AUDIT = ("audit", "german", "--sensitive", "gender", "--seeds", "10", "--local-iterations", "5")
+AUDIT = ("audit", "german", "--sensitive", "gender", "--seeds", "10", "--set", "local_iterations=5")
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def test_what_a_package_adds_is_listed_for_the_terminal_and_for_the_documentatio
         ("measures", "beyond_the_data", "Beyond the data"),
     ):
         assert f"{name}  {title}" in ask(kind).out
-        assert f"| `{name}` | {title} |" in ask(kind, "--format", "markdown").out
+        assert f"| `{name}` | {title} |" in ask(kind, "--as", "markdown").out
     assert "Nobody, Nowhere, 2026" in ask("methods").out
 
 
@@ -217,7 +217,7 @@ def test_a_policy_limits_the_measures(ask: Ask, document: dict[str, Any], folder
 
 
 def test_the_model_card_lists_the_measures(ask: Ask, document: dict[str, Any]) -> None:
-    answer = ask("card", "run")
+    answer = ask("show", "run", "--as", "card")
     assert answer.code == 0, answer
     share = document["dm_rs"]["estimate"] / document["people"]["estimate"]
     assert f"| Beyond the data | {share:.3f} | – |" in answer.out

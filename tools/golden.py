@@ -198,13 +198,26 @@ idis = 1000
 """
 
 SMALL = "--seed 3 --seeds 40 --samples 4000"
+FACES = "audit-images faces.npz --sensitive gender --faces 12 --methods neuronfair,adf --out run"
 CASES: Mapping[str, Case] = {
-    "adult": Case([f"audit adult --sensitive gender {SMALL} --rows 60000 --out run"]),
+    "adult": Case(
+        [
+            (
+                f"audit adult --sensitive gender {SMALL} --set rows=60000 --out run",
+                f"audit adult --sensitive gender {SMALL} --rows 60000 --out run",
+            )
+        ]
+    ),
     "german": Case(
         ["audit german --sensitive age --method eidig --seed 0 --seeds 40 --samples 4000 --out run"]
     ),
     "compas": Case(
-        [f"audit compas --sensitive race --counterparts twins {SMALL} --rows 60000 --out run"]
+        [
+            (
+                f"audit compas --sensitive race {SMALL} --set rows=60000 --out run",
+                f"audit compas --sensitive race {SMALL} --rows 60000 --out run",
+            )
+        ]
     ),
     "amount": Case(
         [
@@ -223,8 +236,10 @@ CASES: Mapping[str, Case] = {
     ),
     "images": Case(
         [
-            "audit-images faces.npz --sensitive gender --faces 12 --iterations 6 --epsilon 0.1"
-            " --methods neuronfair,adf --out run"
+            (
+                f"{FACES} --set iterations=6 --set epsilon=0.1",
+                f"{FACES} --iterations 6 --epsilon 0.1",
+            )
         ],
         write_faces,
     ),
@@ -237,14 +252,22 @@ CASES: Mapping[str, Case] = {
         ]
     ),
     "names": Case(
-        ["names --model chat:CHAT --prompt prompt.toml --cvs cvs --names gender --out run"],
+        [
+            (
+                "audit-names --model chat.toml --cvs cvs --names gender --out run",
+                "names --model chat:CHAT --prompt prompt.toml --cvs cvs --names gender --out run",
+            )
+        ],
         write_prompt,
     ),
     "people": Case(
         [
             f"audit people.csv --label rich --sensitive sex {SMALL} --out run",
             "check run --policy policy.toml --json",
-            "certify run --table people.csv --seconds 60 --json",
+            (
+                "certify run --table people.csv --time 60 --json",
+                "certify run --table people.csv --seconds 60 --json",
+            ),
             "repair run --table people.csv --no-curve --max-seeds 3 --samples 2000 --out repaired",
         ],
         write_people,
@@ -274,6 +297,8 @@ def run_case(folder: Path, name: str, source: Path, chat: str) -> float:
     prepare = "import sys; sys.path.insert(0, sys.argv[1]); import golden"
     python = [sys.executable, "-c", f"{prepare}; golden.CASES[sys.argv[2]].prepare()"]
     subprocess.run([*python, str(Path(__file__).parent), name], cwd=folder, check=True)  # noqa: S603
+    described = f'model = "{chat.removeprefix("chat:")}"\nprompt = "prompt.toml"\n'
+    (folder / "chat.toml").write_text(described.replace('"', '"chat:', 1))
     for number, call in enumerate(CASES[name].calls):
         spellings = [call] if isinstance(call, str) else list(call)
         for spelling in spellings:

@@ -2,8 +2,8 @@
 read it from the document of an audit.
 
 Each measure is declared beside the code that computes it; `fairprobe.catalogue` lists them. The
-gate, the cards, MLflow and `fairprobe measures` use these descriptions. What a document does not
-hold is reported with a reason and a remedy: nothing counts as good because it is missing.
+gate, the cards, MLflow and `fairprobe list measures` use these descriptions. What a document does
+not hold is reported with a reason and a remedy: nothing counts as good because it is missing.
 """
 
 from __future__ import annotations

@@ -555,7 +555,7 @@ REFUSED: dict[str, tuple[Callable[[], object], type[FairprobeError], str]] = {
     "too narrow a network": (
         lambda: run_audit(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))),
         ModelError,
-        r"takes 3 columns; 'toy' has 4.*not given gender, say so \(--blind-to\)",
+        r"takes 3 columns; 'toy' has 4.*not given gender, say so \(`blind_to`\)",
     ),
     "too wide a network": (
         lambda: run_audit(nn.Sequential(nn.Linear(9, 4), nn.ReLU(), nn.Linear(4, 2))),

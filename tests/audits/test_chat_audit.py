@@ -65,9 +65,10 @@ def favors_men(body: dict[str, Any]) -> str:
 
 
 def command(server: ChatServer, *more: str) -> list[str]:
-    table = ["audit", "loans.csv", "--label", "granted", "--favourable", "yes", "--keep", "age"]
-    model = ["--quiet", "--sensitive", "sex", "--model", server.chat, "--prompt", "prompt.toml"]
-    return [*table, *model, "--samples", "20", "--rows", "20", "--seeds", "10", *more]
+    table = ["audit", "loans.csv", "--label", "granted", "--favorable", "yes"]
+    Path("chat.toml").write_text(f'model = "{server.chat}"\nprompt = "prompt.toml"\n')
+    model = ["--quiet", "--sensitive", "sex", "--model", "chat.toml", "--set", "keep=age"]
+    return [*table, *model, "--samples", "20", "--set", "rows=20", "--seeds", "10", *more]
 
 
 def test_a_biased_endpoint_is_found_and_no_key_is_written(folder: Path) -> None:
@@ -129,18 +130,18 @@ def test_noise_is_no_finding(folder: Path) -> None:
     ("options", "message"),
     [
         (("--model", "chat:http://localhost:1/v1"), "needs a prompt file"),
-        (("--model", "http://localhost:1/v1", "--prompt", "prompt.toml"), "for a chat endpoint"),
-        (
-            ("--model", "chat:http://localhost:1", "--prompt", "prompt.toml", "--form", "rows"),
-            "for an endpoint",
-        ),
+        (("--model", "service.toml"), "`prompt` is for a chat endpoint"),
+        (("--model", "chat.toml"), "`form` is for an endpoint"),
         (("--dry-run",), "--dry-run goes with a model of your own"),
     ],
 )
 def test_wrong_options_are_one_sentence(
     options: tuple[str, ...], message: str, folder: Path
 ) -> None:
-    table = ["audit", "loans.csv", "--label", "granted", "--sensitive", "sex", "--keep", "age"]
+    table = ["audit", "loans.csv", "--label", "granted", "--sensitive", "sex", "--set", "keep=age"]
+    prompt = 'prompt = "prompt.toml"'
+    Path("service.toml").write_text(f'model = "http://localhost:1/v1"\n{prompt}\n')
+    Path("chat.toml").write_text(f'model = "chat:http://localhost:1"\n{prompt}\nform = "rows"\n')
     done = CliRunner().invoke(app, [*table, *options])
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())

@@ -204,9 +204,9 @@ def test_a_fresh_process_audits_the_written_function(
     path = delivered("own.py:ask", "average", folder, data)[2].save(tmp_path)
     command = [sys.executable, "-c", "from fairprobe.cli import main; main()", "audit"]
     command += [str(folder / "people.csv")]
-    command += ["--label", "hired", "--favourable", "yes", "--sensitive", "sex", "--json"]
+    command += ["--label", "hired", "--favorable", "yes", "--sensitive", "sex", "--json"]
     command += ["--model", f"{path}:predict", "--samples", "300", "--seeds", "3"]
-    command += ["--local-iterations", "3", "--out", str(tmp_path / "run")]
+    command += ["--set", "local_iterations=3", "--out", str(tmp_path / "run")]
     answer = subprocess.run(command, capture_output=True, check=True, env=dict(os.environ))
     assert json.loads(answer.stdout)["people"]["hits"] == 0
 
@@ -243,9 +243,9 @@ def test_a_function_around_an_endpoint_takes_the_same_tables(data: Dataset, fold
 def audited(folder: Path) -> Path:
     place = folder / "runs"
     answer = run(
-        *("audit", str(folder / "people.csv"), "--label", "hired", "--favourable", "yes"),
+        *("audit", str(folder / "people.csv"), "--label", "hired", "--favorable", "yes"),
         *("--sensitive", "sex", "--model", str(folder / "forest.skops"), "--samples", "300"),
-        *("--seeds", "3", "--local-iterations", "3", "--out", str(place / "forest"), "--quiet"),
+        *("--seeds", "3", "--set", "local_iterations=3", "--out", str(place / "forest"), "--quiet"),
     )
     assert answer.code == 0, answer.err
     return place / "forest"
@@ -278,9 +278,9 @@ def test_the_command_repairs_a_forest_and_says_how_where_it_cannot(
     ("arguments", "complaint"),
     [
         (["--with", "average", "--strength", "1"], "trains nothing"),
-        (["--with", "average", "--criterion", "x"], "has no setting 'criterion'"),
-        (["--with", "thresholds", "--criterion", "x"], "'demographic_parity' or"),
-        (["--with", "abstain", "--max-handed-over", "200"], "a share from 0 to 1"),
+        (["--with", "average", "--set", "criterion=x"], "has no setting 'criterion'"),
+        (["--with", "thresholds", "--set", "criterion=x"], "'demographic_parity' or"),
+        (["--with", "abstain", "--set", "max_handed_over=200"], "a share from 0 to 1"),
         (["--with", "averag"], "There is no repair 'averag'. Did you mean 'average'?"),
     ],
 )

@@ -295,14 +295,14 @@ def test_the_command_audits_an_amount(tmp_path: Path, monkeypatch: pytest.Monkey
     assert data.amounts is not None
     data.words(data.x[:150]).assign(hours=data.amounts[:150]).to_csv("people.csv", index=False)
     command = "audit people.csv --label hours --target amount --tolerance 2 --sensitive gender"
-    more = "--seeds 5 --rows 500 --samples 200 --network lfcn --json"
+    more = "--seeds 5 --set rows=500 --samples 200 --model lfcn --json"
     done = CliRunner().invoke(app, [*command.split(), *more.split()])
     assert done.exit_code == 0, done.output
     document = json.loads(done.stdout)
     assert document["kind"] == "table"
     assert document["amounts"]["tolerance"]["amount"] == 2
     assert document["data"]["origin"]["target"] == "amount"
-    wrong = CliRunner().invoke(app, [*command.split(), "--decision-threshold", "0.3"])
+    wrong = CliRunner().invoke(app, [*command.split(), "--decision", "0.3"])
     assert wrong.exit_code == 2
     assert "A decision rule needs classes" in wrong.output
 

@@ -213,7 +213,7 @@ def test_a_small_table_suggests_twins_and_compares_bare_counterparts_until_they_
 
 def test_the_command_takes_the_kind_of_counterparts(tmp_path: Path) -> None:
     path = own_table(tmp_path)
-    few = ["--seeds", "10", "--local-iterations", "5", "--samples", "300", "--network", "lfcn"]
+    few = ["--seeds", "10", "--set", "local_iterations=5", "--samples", "300", "--model", "lfcn"]
     command = ["audit", str(path), "--label", "y", "--sensitive", "sex", *few, "--quiet"]
     for kind in ("twins", "bare"):
         run = tmp_path / kind
@@ -229,5 +229,7 @@ def test_the_command_takes_the_kind_of_counterparts(tmp_path: Path) -> None:
     assert "its kind of counterparts is 'bare', that of the run 'twins'" in answer.err
     same = ask("check", tmp_path / "twins", "--policy", policy, "--baseline", tmp_path / "twins")
     assert same.code == 0
-    answer = ask("domain", path, "--label", "y", "--sensitive", "sex", "--out", tmp_path / "d.toml")
+    answer = ask(
+        "data", "schema", path, "--label", "y", "--sensitive", "sex", "--out", tmp_path / "d.toml"
+    )
     assert "Twins: relationship (Wife ↔ Husband) with sex." in answer.out

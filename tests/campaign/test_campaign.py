@@ -35,8 +35,15 @@ from pathlib import Path
 
 app = typer.Typer()
 
-@app.command()
-def domain(table: str, label: str = "", favourable: str = "", sensitive: str = "", out: str = "",
+schemas = typer.Typer()
+app.add_typer(schemas, name="data")
+
+@schemas.callback()
+def data() -> None:
+    pass
+
+@schemas.command()
+def schema(table: str, label: str = "", favorable: str = "", sensitive: str = "", out: str = "",
            overwrite: bool = False) -> None:
     data = Path(table).read_bytes()
     if b"\\x00" in data:
@@ -87,9 +94,12 @@ def test_planted_defects_are_found_and_made_again_from_their_numbers(
 def test_a_traceback_of_the_command_line_is_found(planted: Tree, tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_bytes(b"\x00")
-    answer = planted.run("domain", bad)
+    answer = planted.run("data", "schema", bad)
     assert trouble(answer, (0, 2)).startswith("traceback: ")
-    assert trouble(planted.run("domain", tmp_path / "originals" / "csv" / "people.csv"), (0,)) == ""
+    assert (
+        trouble(planted.run("data", "schema", tmp_path / "originals" / "csv" / "people.csv"), (0,))
+        == ""
+    )
 
 
 def test_the_same_number_gives_the_same_damage_and_others_give_other_damage() -> None:

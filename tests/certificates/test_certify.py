@@ -90,10 +90,10 @@ def test_the_command_certifies_a_run_and_checks_the_file(
     assert "What is proved" in report
     shown = CliRunner().invoke(app, ["show", str(run)])
     assert "Possible people proved" in shown.output
-    checked = CliRunner().invoke(app, ["certify", "--check", str(run / "certificate.npz")])
+    checked = CliRunner().invoke(app, ["verify", str(run / "certificate.npz")])
     assert checked.exit_code == OK, checked.output
     (tmp_path / "damaged.npz").write_bytes((run / "certificate.npz").read_bytes()[:-900])
-    bad = CliRunner().invoke(app, ["certify", "--check", str(tmp_path / "damaged.npz")])
+    bad = CliRunner().invoke(app, ["verify", str(tmp_path / "damaged.npz")])
     assert bad.exit_code == BAD_INPUT
 
 

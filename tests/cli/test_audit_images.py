@@ -27,7 +27,7 @@ from fairprobe.results import from_dict
 from tests.cli.test_cli import Answer, Process, ask, environment
 from tests.images.test_image_audit import SIDE, pictures
 
-FAST = ["--faces", "6", "--iterations", "2", "--no-controls", "--no-repair"]
+FAST = ["--faces", "6", "--set", "iterations=2", "--no-controls", "--no-repair"]
 CODE = """
 from torch import nn
 from tests.images.test_image_audit import Square, judging_by
@@ -87,8 +87,8 @@ def test_a_detector_is_trained_audited_and_shown_with_its_controls(faces: Path) 
         faces,
         "--faces",
         "6",
-        "--iterations",
-        "2",
+        "--set",
+        "iterations=2",
         "--methods",
         "adf",
         "--no-repair",
@@ -112,7 +112,7 @@ def test_json_is_all_that_is_printed_for_machines_and_quiet_prints_nothing(faces
     )
     assert answer.code == 0, answer
     assert json.loads(answer.out) == json.loads(Path("one/audit.json").read_text(encoding="utf-8"))
-    assert ask("show", "one", "--json").out == answer.out
+    assert ask("show", "one", "--as", "json").out == answer.out
     assert {path.name for path in Path("one").iterdir()} == {
         "audit.json",
         "findings.npz",
@@ -137,8 +137,8 @@ def test_a_repair_is_shown_beside_fine_tuning_without_idis(faces: Path) -> None:
         "adf",
         "--faces",
         "6",
-        "--iterations",
-        "6",
+        "--set",
+        "iterations=6",
     )
     assert answer.code == 0, answer
     said = " ".join(answer.out.split())
@@ -250,7 +250,7 @@ def test_an_error_on_the_way_ends_with_2_and_keeps_the_run(
 
     monkeypatch.setattr(stages, "search_images", failing)
     answer = audit_images(
-        faces, "--model", "own_faces.py:detector", *FAST, "--iterations", "20", "--out", "run"
+        faces, "--model", "own_faces.py:detector", *FAST, "--set", "iterations=20", "--out", "run"
     )
     body = json.loads(Path("run/audit.json").read_text(encoding="utf-8"))
     assert not counts(body).startswith("0 ")
@@ -310,8 +310,8 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
     command += [
         "own_faces.py:detector",
         *FAST,
-        "--iterations",
-        "20",
+        "--set",
+        "iterations=20",
         "--methods",
         "adf,eidig",
         "--out",
@@ -380,7 +380,7 @@ def test_a_signal_to_a_real_process_keeps_what_was_found_and_ends_with_130(
         ),
         (["--trunk", "body"], "needs a network of your own"),
         (["--methods", "neuronfare"], "There is no method 'neuronfare' for images."),
-        (["--epsilon", "-1"], "The size of a change"),
+        (["--set", "epsilon=-1"], "epsilon is a number of 0 or more"),
         (["--faces", "-1"], "must start from 1 face or more"),
         (["--others", "nowhere"], "There is no folder nowhere."),
         (["--size", "2"], "The size must be from"),

@@ -1,4 +1,4 @@
-"""`fairprobe card`: Markdown on standard output or in a file, and words for every mistake."""
+"""`fairprobe show --as card`: Markdown on standard output or in a file."""
 
 from __future__ import annotations
 
@@ -25,31 +25,33 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_the_card_is_printed_and_nothing_else(run: Path) -> None:
-    answer = ask("card", run)
+    answer = ask("show", run, "--as", "card")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == markdown(report(typed(read_document(run))))
     assert files_in(run) == {"audit.json"}
 
 
 def test_the_table_of_a_bias_audit_is_printed_on_demand(run: Path) -> None:
-    assert ask("card", run, "--table").out == markdown(bias_audit(typed(read_document(run))))
+    assert ask("show", run, "--as", "bias-audit").out == markdown(
+        bias_audit(typed(read_document(run)))
+    )
 
 
 def test_a_file_is_written_whole_or_not_at_all(run: Path, tmp_path: Path) -> None:
     target = tmp_path / "CARD.md"
     target.write_text("old", encoding="utf-8")
-    answer = ask("card", run, "--out", target)
+    answer = ask("show", run, "--as", "card", "--out", target)
     assert (answer.code, answer.out, answer.said) == (0, "", f"Written to {target}.")
     assert target.read_text(encoding="utf-8") == markdown(report(typed(document())))
     assert {path.name for path in tmp_path.iterdir()} == {"run", "CARD.md"}
-    nowhere = ask("card", run, "--out", tmp_path / "missing" / "CARD.md")
+    nowhere = ask("show", run, "--as", "card", "--out", tmp_path / "missing" / "CARD.md")
     assert nowhere.code == 2
     assert "Cannot write" in nowhere.said
 
 
 def test_a_repair_is_in_the_card(run: Path) -> None:
     (run / "audit.json").write_text(json.dumps(repaired()), encoding="utf-8")
-    assert "What the repair did" in ask("card", run).out
+    assert "What the repair did" in ask("show", run, "--as", "card").out
 
 
 @pytest.mark.parametrize(
@@ -59,13 +61,7 @@ def test_a_repair_is_in_the_card(run: Path) -> None:
 def test_what_is_no_run_is_told_in_a_sentence(tmp_path: Path, text: str | None, words: str) -> None:
     if text is not None:
         (tmp_path / "audit.json").write_text(text)
-    answer = ask("card", tmp_path)
+    answer = ask("show", tmp_path, "--as", "card")
     assert (answer.code, answer.out) == (2, "")
     assert words in answer.said
     assert "Traceback" not in answer.err
-
-
-def test_help_names_the_command() -> None:
-    answer = ask("--help")
-    assert "card" in answer.out
-    assert "bias audit" in ask("card", "--help").out

@@ -18,7 +18,7 @@ from fairprobe.models import one_thread
 from tests.cli.test_cli import ask
 
 TITLE, CLEAR = "\x1b]0;owned\x07", "\x1b[2J"  # set the window's title; clear the screen
-SMALL = ("--samples", "200", "--seeds", "5", "--seconds", "1")
+SMALL = ("--samples", "200", "--seeds", "5", "--time", "1")
 
 
 @pytest.fixture(scope="module")
@@ -57,9 +57,9 @@ def test_what_is_shown_of_a_run_holds_no_escape_sequence(
     Path("policy.toml").write_text("[limits]\npeople = 0.0\naccuracy = 0.99\n")
     for words in (
         ("show", "run"),
-        ("show", "--json", "run"),
-        ("card", "run"),
-        ("card", "--table", "run"),
+        ("show", "--as", "json", "run"),
+        ("show", "--as", "card", "run"),
+        ("show", "--as", "bias-audit", "run"),
         ("check", "run", "--policy", "policy.toml"),
         ("check", "run", "--policy", "policy.toml", "--json"),
     ):
@@ -182,7 +182,9 @@ def test_loops_of_links_are_reported_in_a_sentence(place: Path, tmp_path: Path) 
             assert answer.err.count("\n") <= 12
 
 
-@pytest.mark.parametrize("words", [("show", "run"), ("card", "run"), ("datasets",), ("--help",)])
+@pytest.mark.parametrize(
+    "words", [("show", "run"), ("show", "--as", "card", "run"), ("datasets",), ("--help",)]
+)
 def test_a_reader_that_closes_the_output_ends_a_command_without_a_traceback(
     place: Path, words: tuple[str, ...]
 ) -> None:

@@ -92,7 +92,7 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
     table["label"] = rng.choice(["no", "yes"], 4000)
     table.to_csv(folder / "people.csv", index=False)
     write_onnx(dense(7, 24, 16, 1, final=nn.Sigmoid()), folder / "network.onnx")
-    return [folder / "network.onnx", "--data", folder / "people.csv", *["--label", "label"]]
+    return [folder / "people.csv", "--model", folder / "network.onnx", *["--label", "label"]]
 
 
 @LINUX
@@ -109,7 +109,7 @@ def test_a_proof_that_is_interrupted_ends_at_once_and_keeps_what_is_proved(
     stage: str, seconds: str, later: float, subject: list[str | Path], tmp_path: Path
 ) -> None:
     seen, out = tmp_path / "progress.json", tmp_path / "kept"
-    words = ["certify", *subject, *["--sensitive", "sex", "--seconds"], seconds, "--out", out]
+    words = ["certify", *subject, *["--sensitive", "sex", "--time"], seconds, "--out", out]
     process = started(*words, FAIRPROBE_PROGRESS=str(seen), OMP_NUM_THREADS="1")
     try:
         wait_until(

@@ -35,7 +35,7 @@ from tests.model_files import (
 )
 from tests.services import Handler, Request, serving
 
-TINY = ("--seeds", "20", "--local-iterations", "5", "--samples", "200")
+TINY = ("--seeds", "20", "--set", "local_iterations=5", "--samples", "200")
 RAN = Path("it-ran")  # what the programs in these files would leave behind
 
 
@@ -565,9 +565,9 @@ def test_an_endpoint_that_gives_no_probabilities_is_refused(
     monkeypatch.setattr(
         http, "time", SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
     )  # the tries follow at once
-    assert ANSWERS[what][1] in with_model(
-        f"{service}/{what}", "--timeout", "0.1" if what == "hangs" else "20"
-    )
+    timeout = 0.1 if what == "hangs" else 20
+    Path("service.toml").write_text(f'model = "{service}/{what}"\ntimeout = {timeout}\n')
+    assert ANSWERS[what][1] in with_model("service.toml")
 
 
 @pytest.mark.parametrize(
@@ -662,7 +662,7 @@ CSV: dict[str, tuple[Callable[[], str | bytes], str]] = {
 def test_a_malformed_table_is_refused(what: str) -> None:
     make, message = CSV[what]
     assert message in refused(
-        text("bad.csv", make()), "--label", "granted", "--sensitive", "sex", "--network", "lfcn"
+        text("bad.csv", make()), "--label", "granted", "--sensitive", "sex", "--model", "lfcn"
     )
 
 
@@ -687,9 +687,7 @@ def parquet(frame: pd.DataFrame) -> Path:
 @pytest.mark.parametrize("what", PARQUET)
 def test_a_malformed_parquet_file_is_refused(what: str) -> None:
     make, message = PARQUET[what]
-    assert message in refused(
-        make(), "--label", "granted", "--sensitive", "sex", "--network", "lfcn"
-    )
+    assert message in refused(make(), "--label", "granted", "--sensitive", "sex", "--model", "lfcn")
 
 
 DOMAIN = """\
@@ -743,7 +741,7 @@ def test_a_malformed_domain_file_is_refused(what: str) -> None:
         "people.csv",
         "--sensitive",
         "sex",
-        "--network",
+        "--model",
         "lfcn",
         "--domain",
         text("domain.toml", content),
@@ -775,7 +773,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
         "no column 'wealth' to drop",
     ),
     "no such class": (
-        ("people.csv", "--label", "granted", "--sensitive", "sex", "--favourable", "maybe"),
+        ("people.csv", "--label", "granted", "--sensitive", "sex", "--favorable", "maybe"),
         "no class 'maybe'",
     ),
     "a label of packaged data": (
@@ -790,9 +788,13 @@ OPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
         ("people.csv", "--label", "granted", "--sensitive", "sex", "--inputs", "one-hot"),
         "--inputs goes with",
     ),
-    "a form and no model": (
-        ("people.csv", "--label", "granted", "--sensitive", "sex", "--form", "rows"),
-        "--form goes with",
+    "a description of a model with an unknown line": (
+        ("people.csv", "--label", "granted", "--sensitive", "sex", "--model", "odd.toml"),
+        "odd.toml does not describe a model: Object contains unknown field `colour`",
+    ),
+    "a description that is not there": (
+        ("people.csv", "--label", "granted", "--sensitive", "sex", "--model", "nowhere.toml"),
+        "Cannot read nowhere.toml: No such file",
     ),
 }
 
@@ -800,24 +802,30 @@ OPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
 @pytest.mark.parametrize("what", OPTIONS)
 def test_options_that_do_not_go_together_are_refused(what: str) -> None:
     words, message = OPTIONS[what]
+    Path("odd.toml").write_text('model = "m.onnx"\ncolour = "red"\n')
     assert message in refused(*words)
 
 
 FOR_A_MODEL: dict[str, tuple[tuple[str, ...], str]] = {
-    "a time-out of a file": (("--timeout", "3"), "--timeout is for an endpoint"),
+    "a time-out of a file": (("timeout = 3",), "`timeout` is for an endpoint"),
     "weights of a file": (("--weights", "w.safetensors"), "Weights belong to own code"),
     "unknown inputs": (("--inputs", "words"), "got 'words'"),
-    "unknown outputs": (("--outputs", "labels"), "got 'labels'"),
-    "an unknown attribute": (("--blind-to", "wealth"), "There is no attribute 'wealth'"),
+    "unknown outputs": (('outputs = "labels"',), "got 'labels'"),
+    "an unknown attribute": (('blind_to = ["wealth"]',), "There is no attribute 'wealth'"),
     "unknown classes": (
         ("--classes", "yes,maybe"),
         "The classes of 'people' are no, yes; got yes, maybe",
     ),
-    "a method that looks inside": (("--method", "adf", "--blind-to", "sex,job"), "takes 4 columns"),
+    "a blind model": (('blind_to = ["sex", "job"]',), "takes 4 columns"),
 }
 
 
 @pytest.mark.parametrize("what", FOR_A_MODEL)
 def test_options_that_do_not_go_with_the_model_are_refused(what: str) -> None:
     words, message = FOR_A_MODEL[what]
-    assert message in with_model(write_onnx(dense(4, 8, 2), Path("m.onnx")), *words)
+    model = write_onnx(dense(4, 8, 2), Path("m.onnx"))
+    if words[0].startswith("--"):
+        assert message in with_model(model, *words)
+    else:
+        Path("m.toml").write_text("\n".join([f'model = "{model}"', *words]))
+        assert message in with_model("m.toml")

@@ -32,7 +32,7 @@ from tests.cli.test_cli import Answer, ask, environment, files_in
 from tests.helpers import read_document
 from tests.model_files import WRITERS, dense
 
-SMALL = ["--seeds", "20", "--local-iterations", "10", "--samples", "1000"]
+SMALL = ["--seeds", "20", "--set", "local_iterations=10", "--samples", "1000"]
 QUICK = ["--no-curve", "--strength", "20", "--max-seeds", "4", "--samples", "1000"]
 QUICK += ["--max-accuracy-drop", "10"]
 NUMBERS = ["age", "hours"]

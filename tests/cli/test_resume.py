@@ -21,10 +21,10 @@ from fairprobe.storage import _workspace_of
 from tests.cli.test_repair_own import CODE, people
 from tests.model_files import dense, write_onnx
 
-SEARCH = "--people possible --method random --seeds 2000 --local-iterations 20 --samples 500"
-AUDIT = ["audit", "german", *["--sensitive", "gender,age", "--network", "lfcn"], *SEARCH.split()]
-FEW = "--people possible --method random --seeds 3 --local-iterations 2 --samples 200"
-TINY = ["audit", "german", *["--sensitive", "gender", "--network", "lfcn"], *FEW.split()]
+SEARCH = "--people possible --method random --seeds 2000 --set local_iterations=20 --samples 500"
+AUDIT = ["audit", "german", *["--sensitive", "gender,age", "--model", "lfcn"], *SEARCH.split()]
+FEW = "--people possible --method random --seeds 3 --set local_iterations=2 --samples 200"
+TINY = ["audit", "german", *["--sensitive", "gender", "--model", "lfcn"], *FEW.split()]
 TIMES = ("wall_seconds", "cpu_seconds", "wall_ms_per_1000_idis", "cpu_ms_per_1000_idis")
 
 
@@ -70,7 +70,7 @@ def test_a_killed_audit_goes_on_from_its_last_chunk_and_ends_like_an_uninterrupt
     assert not killed.exists()
     chunks = {path: path.stat().st_mtime_ns for path in kept.glob("chunk-*")}
     network = (kept.parent / "networks" / "audited" / "model.safetensors").read_bytes()
-    other = command(*AUDIT, "--out", killed, "--resume", "--wanted", "3")
+    other = command(*AUDIT, "--out", killed, "--resume", "--max-findings", "3")
     assert other.exit_code == 2
     assert "other settings" in other.output
     assert {path: path.stat().st_mtime_ns for path in kept.glob("chunk-*")} == chunks
@@ -121,7 +121,7 @@ def test_a_killed_repair_of_a_file_touches_no_file_of_the_user_and_goes_on(tmp_p
     ]
     write_onnx(dense(7, 16, 2), own / "network.onnx")
     table: list[str | Path] = [own / "people.csv", "--label", "granted", "--sensitive", "sex"]
-    few = ["--seeds", "3", "--local-iterations", "2", "--samples", "200"]
+    few = ["--seeds", "3", "--set", "local_iterations=2", "--samples", "200"]
     assert command("audit", *table, *model, *few, "--out", run).exit_code == 0
     words = ["--no-curve", "--strength", "20", "--max-seeds", "4", "--samples", "200"]
     repair: list[str | Path] = ["repair", run, "--table", own / "people.csv", *model, *words]

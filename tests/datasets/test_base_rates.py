@@ -56,9 +56,12 @@ def test_as_printed_people_of_one_group_are_compared_too_in_all_their_attributes
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["datasets", "german", "--groups"], "True base rates by gender"),
+        (["data", "groups", "german"], "True base rates by gender"),
         (["datasets", "groups", "german", "--sensitive", "age"], "True base rates by age"),
-        (["similar", "german", "--sensitive", "gender", "--pairs", "1"], "Pair 1: cosine 0."),
+        (
+            ["data", "similar", "german", "--sensitive", "gender", "--pairs", "1"],
+            "Pair 1: cosine 0.",
+        ),
     ],
 )
 def test_the_commands_show_them(words: list[str], said: str) -> None:

@@ -286,7 +286,7 @@ REFUSED: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "nothing but ids": (
         MANY,
         {},
-        "nothing describes a person. Left out as ids: id, x; keep them with --keep",
+        "nothing describes a person. Left out as ids: id, x; keep them with --set keep",
     ),
     "many groups": (
         MANY[:101],

@@ -28,12 +28,12 @@ FILE = re.compile(r"# file: (\S+)\n")
 COMMAND = re.compile(r"(^fairprobe (?:.*\\\n)*.*\n)", re.MULTILINE)
 SHELL = re.compile(r" (\|\||>>) ")
 SMALLER = {
-    r"--seconds \d+": "--seconds 0.5",
+    r"--time \d+": "--time 0.5",
     r"Budget\(seconds=\d+\)": "Budget(seconds=0.5), samples=2000",
     r"^fairprobe audit (?!.*--samples)": "fairprobe audit --samples 2000 ",
     r"^fairprobe repair ": "fairprobe repair --samples 2000 --no-curve ",
     r"fp\.repair\((.*)\)": r"fp.repair(\1, samples=2000, curve=False)",
-    r"^fairprobe audit-images ": "fairprobe audit-images --faces 6 --iterations 2 ",
+    r"^fairprobe audit-images ": "fairprobe audit-images --faces 6 --set iterations=2 ",
     r"(audit_images|images\.audit)\((.*)\)": r"\1(\2, faces=6, iterations=2, methods=['adf'])",
     r"^fairprobe audit-scenes ": (
         "fairprobe audit-scenes --set inpainting=ns --fewest 1 --repeats 1 "

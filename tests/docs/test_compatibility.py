@@ -14,17 +14,17 @@ fairprobe audit adult --sensitive gender --out runs/adult-gender
 fairprobe audit my.csv --label income --sensitive sex,race
 fairprobe audit my.csv --label income --sensitive sex --model my.onnx --encoder prepare.skops
 fairprobe check runs/mine --policy fairness.toml --junit out.xml
-fairprobe card runs/mine --table
-fairprobe audit bank --sensitive age --seconds 10 --fail-over 5%
-fairprobe audit adult --sensitive gender --method themis --error 0.01
-fairprobe audit adult --sensitive gender --method neuronfair --variant paper
+fairprobe show runs/mine --as bias-audit
+fairprobe audit bank --sensitive age --time 10 --policy fairness.toml
+fairprobe audit adult --sensitive gender --method themis --set error=0.01
+fairprobe audit adult --sensitive gender --method neuronfair --set variant=paper
 fairprobe repair runs/adult-gender
 fairprobe repair runs/adult-gender --with retrain
 fairprobe show runs/adult-gender
 fairprobe audit-images faces.npz --sensitive gender
 fairprobe insidebias --model faces.onnx --groups faces
 fairprobe audit-scenes photos --annotations coco.json --detector yolox.onnx
-fairprobe datasets
+fairprobe list datasets
 python -m papers
 python -m papers neuronfair-table4 --scale full --workers 2
 python -m papers neuronfair-table4 --cluster HOST:PORT

@@ -76,6 +76,8 @@ def check_commands(text: str) -> None:
             if words[0].startswith("-"):
                 continue
             command = commands()[words[0]]
+            if words[0] == "data":
+                command = command.commands[words[1]]
         else:
             words = words_of(words)
             command = commands(papers_app)[words[0]]

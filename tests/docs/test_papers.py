@@ -19,6 +19,7 @@ from fairprobe.cli import app
 from fairprobe.datasets import catalogue
 from fairprobe.errors import InputError
 from fairprobe.images.excitement import OverMaps
+from fairprobe.options import AuditSettings, read_settings
 from fairprobe.repairs.catalogue import any_repair_named
 from fairprobe.scenes.plan import Variant
 from fairprobe.search.budget import Budget
@@ -89,11 +90,13 @@ def check_command(line: str) -> None:
         return
     assert program == "fairprobe"
     name, *words = words
-    if name == "datasets":
-        named = [word for word in words if not word.startswith("-") and word != "groups"]
-        assert {*named} <= {*SENSITIVE}, line
-        words = []
-    given = commands()[name].make_context(name, words).params
+    command = commands()[name]
+    if name == "data":
+        name, *words = words
+        command = command.commands[name]
+    given = command.make_context(name, words).params
+    if name == "groups":
+        assert given["name"] in SENSITIVE, line
     if name in ("audit", "similar"):
         sensitive = SENSITIVE[given.get("dataset") or given["table"]]
         assert {*given["sensitive"].split(",")} <= {*sensitive}, line
@@ -118,13 +121,14 @@ def check_paper(name: str, given: dict[str, Any], line: str) -> None:
 
 
 def check_audit(given: dict[str, Any]) -> None:
+    more, of_method = read_settings(AuditSettings, given["set_"])
     if given["method"] != "auto":
-        check_method(given["method"], given["variant"])
-    if given["set_"]:
-        with_settings(given["method"], parsed(given["set_"]), Budget())
-    Budget(seeds_by=given["seeds_by"])
+        check_method(given["method"], more.variant)
+    if of_method:
+        with_settings(given["method"], of_method, Budget())
+    Budget(seeds_by=more.seeds_by)
     assert given["counterparts"] in ("twins", "bare")
-    assert given["pairs"] in ("all", "single")
+    assert more.pairs in ("all", "single")
 
 
 def check_note(note: str, run: str) -> None:
@@ -158,8 +162,8 @@ RIGHT = "fairprobe audit adult --sensitive gender --method neuronfair"
 WRONG_COMMANDS = [
     f"{RIGHT} --set nonsense=1",
     f"{RIGHT} --set p_r=many",
-    f"{RIGHT} --variant papr",
-    f"{RIGHT} --seeds-by row",
+    f"{RIGHT} --set variant=papr",
+    f"{RIGHT} --set seeds_by=row",
     f"{RIGHT} --counterparts bar",
     f"{RIGHT} --nonsense",
     f"{RIGHT} --set",
@@ -167,8 +171,8 @@ WRONG_COMMANDS = [
     "fairprobe audit adullt --sensitive gender",
     "fairprobe audit adult --sensitive gendr",
     "fairprobe audit adult",
-    "fairprobe similar german --sensitive race",
-    "fairprobe datasets groups germn",
+    "fairprobe data similar german --sensitive race",
+    "fairprobe data groups germn",
     "python -m papers neuronfair-table10 --set trank=vgg16",
     "python -m papers neuronfair-table10 --set trunk=vgg61",
     "python -m papers neuronfair-table99",
@@ -194,14 +198,14 @@ def test_a_wrong_name_in_a_command_is_noticed(line: str) -> None:
         "See results/nowhere.md.",
         "See [there](results/nowhere.md).",
         "See results/neuronfair-table4.md.",
-        "Try --variant paper.",
-        "Try `--variant papr`.",
+        "Try --set variant=paper.",
+        "Try `--set variant=papr`.",
         "Try `--nonsense`.",
         "Try `fairprobe audit adullt --sensitive gender`.",
     ],
 )
 def test_a_wrong_note_is_noticed(note: str) -> None:
-    check_note("See [there](results/neuronfair-table4.md); `--variant paper`, `--set`.", RIGHT)
+    check_note("See [there](results/neuronfair-table4.md); `--set variant=paper`, `--set`.", RIGHT)
     with pytest.raises(REFUSALS):
         check_note(note, RIGHT)
 

@@ -35,4 +35,4 @@ def test_the_command_line_reference_has_every_command_and_option() -> None:
     text = hooks.command_line()
     assert "## fairprobe audit\n" in text
     assert "`--sensitive`" in text
-    assert "### fairprobe datasets groups" in text
+    assert "### fairprobe data groups" in text

@@ -39,7 +39,7 @@ def predict(rows):
     chance = np.where(rows[:, 0] + 20 * rows[:, 1] > 50, 0.9, 0.1)
     return np.stack([1 - chance, chance], axis=1)
 """
-GIVEN = "--label pay --favourable high --seeds 20 --local-iterations 5 --samples 200 --quiet"
+GIVEN = "--label pay --favorable high --seeds 20 --set local_iterations=5 --samples 200 --quiet"
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "[limits]\n" + "".join(f"{name} = 1\n" for name in MEASURES.own)
     )
     for words in (
-        f"--sensitive sex,race --network lfcn --out {place / 'trained'}",
+        f"--sensitive sex,race --model lfcn --out {place / 'trained'}",
         f"--sensitive sex --model {place / 'own.py'}:predict --out {place / 'own'}",
     ):
         answer = ask("audit", place / "people.csv", *GIVEN.split(), *words.split())
@@ -154,7 +154,7 @@ DAMAGE: dict[str, tuple[Callable[[Body], object], str]] = {
 
 def refused_by_all(run: Path, reason: str) -> None:
     check = f"check --policy {run.parent / 'policy.toml'}"
-    for words in ("show", "show --json", "card", "card --table", check):
+    for words in ("show", "show --as json", "show --as card", "show --as bias-audit", check):
         answer = ask(*words.split(), run)
         assert (answer.code, answer.out) == (2, ""), (words, answer)
         assert answer.err.startswith("Error: ")

@@ -23,7 +23,7 @@ from fairprobe.runs.reopen import network_in, reopen
 from tests.cli.test_cli import ask
 from tests.services import Handler, Request, Server, running
 
-SMALL = ("--samples", "300", "--seeds", "5", "--seconds", "1", "-q")
+SMALL = ("--samples", "300", "--seeds", "5", "--time", "1", "-q")
 TABLE = ("people.csv", "--label", "granted", "--sensitive", "sex")
 HARMLESS = (
     "import pandas as pd\ndef decide(frame: pd.DataFrame):\n    "
@@ -83,9 +83,9 @@ def every_way(run: str) -> Iterator[tuple[int, str]]:
         ("check", run, "--policy", rules),
         ("audit", *TABLE, "--model", run, *small, "--out", "again"),
         ("repair", run, "--with", "blind", "--no-curve", "--samples", "200", "--out", "repaired"),
-        ("check", run, "--data", *TABLE, *small[:2], "--policy", rules),
+        ("audit", *TABLE, "--model", run, *small, "--policy", rules, "--out", "judged"),
         ("show", run),
-        ("card", run),
+        ("show", run, "--as", "card"),
     ):
         answer = ask(*words)
         yield answer.code, answer.out + answer.err
@@ -171,10 +171,11 @@ def test_a_model_that_the_user_names_decides_if_it_is_the_one_of_the_run(here: P
     answer = ask("check", "own", "--policy", rules, *named)
     assert answer.code == 0, answer
     assert "cannot be drawn" not in answer.out
+    Path("blind.toml").write_text('model = "own.py:decide"\nblind_to = ["age"]\n')
     Path("else.py").write_text(HARMLESS + "# another file\n")
     for others, reason in {
         ("--table", "people.csv", "--model", "else.py:decide"): "its model differs",
-        (*named, "--blind-to", "age"): "its blind-to differs",
+        (*named[:2], "--model", "blind.toml"): "its blind-to differs",
         ("--model", "own.py:decide"): "with --table",
         ("--table", "own.py", "--model", "own.py:decide"): "not the table of the run",
     }.items():
@@ -185,9 +186,6 @@ def test_a_model_that_the_user_names_decides_if_it_is_the_one_of_the_run(here: P
     answer = ask("check", "own", "--policy", "fail.toml", *named)
     assert answer.code == 2
     assert "the policy does not ask for that" in answer.said
-    answer = ask("check", "own.py:decide", "--data", *TABLE, "--policy", rules, *named)
-    assert answer.code == 2
-    assert "--model and --table belong to a run" in answer.said
 
 
 @pytest.mark.parametrize(

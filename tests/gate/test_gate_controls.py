@@ -612,22 +612,22 @@ def given_model(tmp_path: Path) -> list[str]:
     (tmp_path / "good.toml").write_text("[limits]\ndm_rs = 0.9\n")
     (tmp_path / "bad.toml").write_text("[limits]\ndm_rs = 0.0001\n")
     options = [
-        "--data",
         "people.csv",
         "--label",
         "job",
-        "--favourable",
+        "--favorable",
         "hired",
         "--sensitive",
         "sex",
         "--samples",
         "500",
-        "--seconds",
+        "--time",
         "0.3",
+        "--model",
+        f"{tmp_path / 'mine.py'}:model",
     ]
     return [
-        "check",
-        f"{tmp_path / 'mine.py'}:model",
+        "audit",
         *(str(tmp_path / word) if word == "people.csv" else word for word in options),
     ]
 

@@ -234,7 +234,7 @@ def test_audit_images_says_the_size_it_used(
     name: str, files: Path, faces: Path, tmp_path: Path
 ) -> None:
     run = tmp_path / "run"
-    words = ["--sensitive", "gender", "--methods", "adf", "--iterations", "2", "--no-repair"]
+    words = ["--sensitive", "gender", "--methods", "adf", "--set", "iterations=2", "--no-repair"]
     answer = ask(
         "audit-images", faces, "--model", named(files, name), *words, "--json", "--out", run
     )
@@ -272,7 +272,16 @@ def test_pictures_of_several_sizes_are_refused_until_a_size_is_named(
     answer = ask("insidebias", "--model", model, "--groups", groups)
     assert answer.code == 2
     assert "3 another. Bring them to one size." in answer.said
-    fast = ["--methods", "adf", "--faces", "4", "--iterations", "1", "--no-controls", "--no-repair"]
+    fast = [
+        "--methods",
+        "adf",
+        "--faces",
+        "4",
+        "--set",
+        "iterations=1",
+        "--no-controls",
+        "--no-repair",
+    ]
     answer = ask("audit-images", faces, *words, *fast, "--size", "20", "--json")
     assert answer.code == 0, answer.said
     assert json.loads(answer.out)["data"]["width"] == 20

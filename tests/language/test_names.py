@@ -144,7 +144,9 @@ def test_the_command_asks_a_chat_endpoint_and_writes_the_result(
         return "interview" if int(years) - (name in BLACK) > 0 else "decline"
 
     with answering(brain) as server:
-        command = ["audit-names", "--model", server.chat, "--prompt", str(tmp_path / "prompt.toml")]
+        lines = f'model = "{server.chat}"\nprompt = "{tmp_path / "prompt.toml"}"\n'
+        (tmp_path / "chat.toml").write_text(lines, encoding="utf-8")
+        command = ["audit-names", "--model", str(tmp_path / "chat.toml")]
         command += ["--cvs", str(folder)]
         dry = CliRunner().invoke(app, [*command, "--dry-run"])
         assert "About 148 requests" in dry.output, dry.output

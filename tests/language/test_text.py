@@ -262,7 +262,7 @@ def test_a_black_box_cannot_be_searched() -> None:
 
 def test_the_command_writes_a_run_and_exits_by_its_result(here: Path) -> None:
     options = ["audit-text", "texts.txt", "--sensitive", "orientation", "--out", "run"]
-    found = ask(*options, "--model", "mine.py:harsh", "--fail-over", "5%")
+    found = ask(*options, "--model", "mine.py:harsh", "--policy", "policy.toml")
     assert found.code == 1, found.err
     assert "Answers change with sexual orientation" in found.out
     assert {path.name for path in Path("run").iterdir()} == {
@@ -290,17 +290,19 @@ def test_a_chat_endpoint_is_counted_before_it_is_asked(
     prompt = 'model = "toy"\nuser = "{text}"\n[labels]\nyes = "interview"\nno = "decline"\n'
     Path("prompt.toml").write_text(prompt)
     options = ["audit-text", "texts.txt", "--sensitive", "orientation", "--limit", "4"]
-    options += ["--prompt", "prompt.toml", "--cache", "answers.sqlite", "--out", "run"]
+    options += ["--model", "chat.toml", "--out", "run"]
     with answering(lambda body: "no" if "lesbian" in question(body) else "interview") as server:
-        dry = ask(*options, "--model", server.chat, "--dry-run")
+        described = f'model = "{server.chat}"\nprompt = "prompt.toml"\ncache = "answers.sqlite"\n'
+        Path("chat.toml").write_text(described)
+        dry = ask(*options, "--dry-run")
         assert dry.code == 0, dry.err
         assert "Dry run: nothing was sent." in dry.out
         assert not server.seen
         assert not Path("run").exists()
-        done = ask(*options, "--model", server.chat)
+        done = ask(*options)
         assert done.code == 0, done.err
         asked = len(server.seen)
-        assert ask(*options, "--model", server.chat, "--overwrite").code == 0
+        assert ask(*options, "--overwrite").code == 0
         assert len(server.seen) == asked
     document = read_run("run")
     assert isinstance(document, TextRun)

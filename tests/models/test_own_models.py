@@ -51,9 +51,9 @@ from tests.model_files import WRITERS
 from tests.present.test_report import Page
 from tests.services import Handler, Request, serving
 
-TINY = "--seeds 30 --local-iterations 10 --samples 200"
+TINY = "--seeds 30 --set local_iterations=10 --samples 200"
 BUDGET = Budget(seeds=30, local_iterations=10)
-TABLE = "people.csv --label granted --favourable 'yes please' --sensitive sex,owner"
+TABLE = "people.csv --label granted --favorable 'yes please' --sensitive sex,owner"
 JOBS = ["clerk", "farm, own", "nurse"]
 
 

@@ -117,8 +117,8 @@ def test_a_run_says_its_main_numbers_weighted_and_the_others_unweighted(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     table().to_csv("my.csv", index=False)
-    words = ["audit", "my.csv", "--label", "y", "--sensitive", "sex", "--sample-weights", "w"]
-    small = ["--samples", "200", "--seeds", "5", "--seconds", "1", "--out", "run"]
+    words = ["audit", "my.csv", "--label", "y", "--sensitive", "sex", "--set", "sample_weights=w"]
+    small = ["--samples", "200", "--seeds", "5", "--time", "1", "--out", "run"]
     result = CliRunner().invoke(app, [*words, *small])
     assert result.exit_code == 0, result.output
     document = read_table_run(Path("run"))

@@ -53,7 +53,7 @@ def test_every_kind_of_run_is_shown_with_its_verdict_and_report(kind: str, tmp_p
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_is_the_document_of_the_run(kind: str, tmp_path: Path) -> None:
-    answer = ask("show", written(tmp_path / "run", KINDS[kind]()), "--json")
+    answer = ask("show", written(tmp_path / "run", KINDS[kind]()), "--as", "json")
     assert answer.code == 0, answer
     assert json.loads(answer.out) == json.loads(json.dumps(KINDS[kind]()))
 
@@ -153,6 +153,6 @@ def test_a_run_with_parts_missing_is_told_in_a_sentence(kind: str, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["images", "scenes"])
 def test_a_command_for_runs_on_tables_says_so(kind: str, tmp_path: Path) -> None:
-    answer = ask("card", written(tmp_path / "run", KINDS[kind]()))
+    answer = ask("show", written(tmp_path / "run", KINDS[kind]()), "--as", "bias-audit")
     assert answer.code == 2
     assert re.search(rf"{kind}'|audit of {kind}", answer.said)

@@ -110,7 +110,7 @@ def test_a_column_to_keep_must_be_there_and_a_domain_file_decides_itself(tmp_pat
         open_table(table(), label="y", keep="rwo")
     runner = CliRunner()
     table().to_csv(tmp_path / "my.csv", index=False)
-    words = ["domain", str(tmp_path / "my.csv"), "--label", "y", "--sensitive", "sex"]
+    words = ["data", "schema", str(tmp_path / "my.csv"), "--label", "y", "--sensitive", "sex"]
     written = runner.invoke(app, [*words, "--keep", "row", "--out", str(tmp_path / "d.toml")])
     assert written.exit_code == 0, written.output
     said = " ".join(written.stdout.split())
@@ -126,8 +126,8 @@ def test_an_audit_names_the_columns_it_left_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     table().to_csv("my.csv", index=False)
-    words = ["audit", "my.csv", "--label", "y", "--sensitive", "sex", "--seconds", "1"]
-    small = ["--samples", "200", "--seeds", "10", "--network", "lfcn", "--out", "run"]
+    words = ["audit", "my.csv", "--label", "y", "--sensitive", "sex", "--time", "1"]
+    small = ["--samples", "200", "--seeds", "10", "--model", "lfcn", "--out", "run"]
     result = CliRunner().invoke(app, [*words, *small])
     assert result.exit_code == 0, result.output
     assert "customer, row: like ids" in " ".join(result.stdout.split())

@@ -147,11 +147,11 @@ def test_a_setting_that_contradicts_the_budget_is_refused(
     ("words", "message"),
     [
         (
-            "adf --set global_iterations=3 --global-iterations 7",
+            "adf --set global_iterations=3 --set global_iterations=7",
             "global_iterations is 3 among the settings and 7 in the budget (--global-iterations).",
         ),
-        ("symbgen --set seconds=5 --seconds 9", "seconds is 5.0 among the settings and 9.0 in"),
-        ("crossover --seeds-by raw", "'crossover' does not start from them. Leave it out."),
+        ("symbgen --set seconds=5 --time 9", "seconds is 5.0 among the settings and 9.0 in"),
+        ("crossover --set seeds_by=raw", "'crossover' does not start from them. Leave it out."),
     ],
 )
 def test_options_that_contradict_each_other_or_do_nothing_are_refused_at_once(

@@ -17,21 +17,19 @@ from typing import Annotated, Any
 import typer
 
 from fairprobe.catalogue import PluginWarning
-from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app)
+from fairprobe.cli import (  # noqa: F401  (each adds its commands to the app, in this order)
     audit,
     audit_images,
     audit_names,
     audit_scenes,
     audit_text,
-    card,
     certify,
     check,
     data,
-    evidence,
     insidebias,
-    listings,
     repair,
     serve,
+    show,
 )
 from fairprobe.cli.common import BAD_INPUT, INTERRUPTED, OK, Interrupts, app, say
 from fairprobe.errors import GuessWarning

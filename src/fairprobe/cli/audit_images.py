@@ -14,8 +14,6 @@ from fairprobe.cli.common import (
     BAD_INPUT,
     INTERRUPTED,
     OK,
-    AsJson,
-    Quiet,
     app,
     command_line,
     end,
@@ -25,97 +23,78 @@ from fairprobe.cli.common import (
     say,
 )
 from fairprobe.cli.inputs import split
-from fairprobe.cli.options import Overwrite, Seed, grouped
+from fairprobe.options import (
+    AUDIT,
+    DATA,
+    MEASURE,
+    MODEL,
+    SEARCH,
+    AsJson,
+    DryRun,
+    ImageSettings,
+    Out,
+    Overwrite,
+    Quiet,
+    Seed,
+    Set,
+    choice,
+    grouped,
+    option,
+    read_settings,
+)
 
 if TYPE_CHECKING:
     from fairprobe.images.settings import Expected
 
-DATA = (
+PICTURES = (
     "A folder of faces in the layout of CelebA, LFW, FairFace or UTKFace, or an .npz of pictures"
     " and their attributes."
 )
-OTHERS = "Class folders of pictures without a face, as in ImageNet, if the data has none."
-MODEL = (
+MODEL_OF = (
     "The detector or classifier: module:function or file.py:function that returns a torch module, a"
-    " file (.onnx, .pt2), a folder that save_pretrained of transformers wrote, or a trunk to train"
-    " here (vgg16, resnet50). Its inputs are pixels from 0 to 1."
+    " file (.onnx, .pt2), a transformers folder, or a trunk to train here (vgg16, resnet50). Its"
+    " inputs are pixels from 0 to 1."
 )
-WEIGHTS = (
-    "A safetensors file for the network of module:function, or of pretrained weights for a trunk."
-)
-TARGET = (
-    "The attribute that the classifier should say (age, smiling), instead of face or no face; other"
-    " than the sensitive one."
-)
-SET = (
-    "A setting of the search, by its name or the paper's letter: step, max_iter, momentum (mu),"
-    " random_share (p_r), r_step, gradient. May be given several times."
-)
-ALSO = (
-    "Other attributes, separated by commas: whether the change of the sensitive one changes them as"
-    " well."
-)
-LABELS = (
-    "CSV with the column file and a column for each further attribute of a folder's pictures, such"
-    " as the race of CelebA's people."
-)
-CLASSES = "The names of the network's outputs in their order, separated by commas."
-TRUNK = "The name of its trunk: its output is what the attribute is learned from."
-HEAD = "The name of its head: what it gets is what the attribute is learned from."
-METHODS = "The search methods, separated by commas: neuronfair, adf, eidig."
-FACES = (
-    "The number of faces to search from, and of held-out faces to measure a repair on; 0 for all."
-)
-BY = "What counts as a neuron of a convolution: each position, or each channel (less memory)."
-YOURS, SEARCH = "Your own network", "The search"
+TARGET = "The attribute that the classifier predicts (age, smiling), instead of face or no face."
+LABELS = "CSV with the column file and one for each further attribute of a folder's pictures."
+FACES = "Faces to search from, and held-out faces to measure a repair on; 0 for all."
 
 
 @dataclass(frozen=True, kw_only=True)
 class PictureOptions:
-    """Which pictures, and what is known of them."""
+    """The pictures and their attributes."""
 
-    others: Annotated[Path | None, typer.Option(help=OTHERS)] = None
-    size: Annotated[
-        int | None, typer.Option(help="Resize all pictures to a square of this many pixels.")
+    others: Annotated[
+        Path | None, option(DATA, "Class folders without faces, if the data has none.")
     ] = None
-    limit: Annotated[
-        int | None, typer.Option(help="Use at most this many pictures, drawn at random.")
-    ] = None
-    labels: Annotated[Path | None, typer.Option(help=LABELS)] = None
+    size: Annotated[int | None, option(DATA, "Resize all to a square of so many pixels.")] = None
+    limit: Annotated[int | None, option(DATA, "Most pictures to use, drawn at random.")] = None
+    labels: Annotated[Path | None, option(DATA, LABELS)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkOptions:
     """The network that is audited, or how one is trained."""
 
-    model: Annotated[
-        str | None,
-        typer.Option(help=MODEL, show_default="a small one is trained", rich_help_panel=YOURS),
+    model: Annotated[str | None, option(MODEL, MODEL_OF, show_default="a small one is trained")] = (
+        None
+    )
+    trunk: Annotated[str | None, option(MODEL, "The name of its trunk.", show_default="found")] = (
+        None
+    )
+    head: Annotated[str | None, option(MODEL, "The name of its head.", show_default="found")] = None
+    outputs: Annotated[str, choice(MODEL, "Its outputs.", "logits", "probabilities")] = "logits"
+    weights: Annotated[
+        Path | None, option(MODEL, "safetensors for module:function, or for a trunk.")
     ] = None
-    trunk: Annotated[
-        str | None,
-        typer.Option(help=TRUNK, show_default="found", rich_help_panel=YOURS),
-    ] = None
-    head: Annotated[
-        str | None,
-        typer.Option(help=HEAD, show_default="found", rich_help_panel=YOURS),
-    ] = None
-    outputs: Annotated[
-        str, typer.Option(help="Its outputs: logits or probabilities.", rich_help_panel=YOURS)
-    ] = "logits"
-    weights: Annotated[Path | None, typer.Option(help=WEIGHTS, rich_help_panel=YOURS)] = None
-    target: Annotated[str | None, typer.Option(help=TARGET, rich_help_panel=YOURS)] = None
+    target: Annotated[str | None, option(MODEL, TARGET)] = None
     classes: Annotated[
         str | None,
-        typer.Option(help=CLASSES, show_default="as in the data", rich_help_panel=YOURS),
+        option(MODEL, "Its classes in order, with commas.", show_default="as in the data"),
     ] = None
-    optimizer: Annotated[
-        str,
-        typer.Option(help="What trains a network here: adam, or sgd as in the paper."),
-    ] = "adam"
 
     def arguments(self) -> dict[str, Any]:
-        """As `audit_images` takes them."""
+        """Return the arguments of `audit_images`."""
         return vars(self) | {"classes": split(self.classes) if self.classes else None}
 
 
@@ -123,97 +102,48 @@ class NetworkOptions:
 class SearchOptions:
     """How pictures are changed and searched, and what is done with the findings."""
 
-    methods: Annotated[str, typer.Option(help=METHODS, rich_help_panel=SEARCH)] = (
+    methods: Annotated[str, option(SEARCH, "neuronfair, adf, eidig, with commas.")] = (
         "neuronfair,adf,eidig"
     )
-    faces: Annotated[int, typer.Option(help=FACES, rich_help_panel=SEARCH)] = 250
-    epsilon: Annotated[
-        float,
-        typer.Option(
-            help="The size of Δ_sens, the change of the attribute, per pixel (0 to 1).",
-            rich_help_panel=SEARCH,
-        ),
-    ] = 0.03
-    cap: Annotated[
-        float | None,
-        typer.Option(
-            help="Let Δ_sens grow up to this size for faces that it does not flip.",
-            show_default="epsilon",
-            rich_help_panel=SEARCH,
-        ),
-    ] = None
-    smallest: Annotated[
-        bool,
-        typer.Option(
-            "--smallest",
-            help="Use the smallest change that flips each face.",
-            rich_help_panel=SEARCH,
-        ),
-    ] = False
-    step: Annotated[
-        float, typer.Option(help="The length (L2) of a search step.", rich_help_panel=SEARCH)
-    ] = 0.15
-    iterations: Annotated[
-        int, typer.Option(help="Search steps per face.", rich_help_panel=SEARCH)
-    ] = 20
-    by: Annotated[str, typer.Option(help=BY, rich_help_panel=SEARCH)] = "position"
+    faces: Annotated[int, option(SEARCH, FACES)] = 250
     variant: Annotated[
-        str,
-        typer.Option(
-            help="default, or paper: plain gradients and 40 iterations, as printed.",
-            rich_help_panel=SEARCH,
-        ),
+        str, choice(SEARCH, "paper: plain gradients and 40 iterations.", "default", "paper")
     ] = "default"
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help=SET, metavar="NAME=VALUE", rich_help_panel=SEARCH),
-    ] = None
-    also: Annotated[str, typer.Option(help=ALSO, rich_help_panel=SEARCH)] = ""
+    set_: Set = None
+    also: Annotated[str, option(MEASURE, "Attributes that may change along, with commas.")] = ""
     repair: Annotated[
         bool,
-        typer.Option("--repair/--no-repair", help="Retrain with the findings, and measure again."),
+        option(MEASURE, "Retrain with the findings, and measure again.", "--repair/--no-repair"),
     ] = True
     controls: Annotated[
         bool,
-        typer.Option(
+        option(
+            MEASURE,
+            "Run the controls; without them the figures say little.",
             "--controls/--no-controls",
-            help="Run the controls; without them the figures say little.",
         ),
     ] = True
     seed: Seed = 0
 
     def arguments(self) -> dict[str, Any]:
-        """As `audit_images` takes them."""
-        from fairprobe.search.settings import parsed
-
+        """Return the arguments of `audit_images`."""
         given = dict(vars(self))
-        given["settings"] = parsed(given.pop("set_") or [])
+        more, of_search = read_settings(ImageSettings, given.pop("set_"))
         lists = {"methods": split(self.methods), "also": split(self.also)}
-        return given | lists | {"faces": self.faces or None}
+        return given | vars(more) | lists | {"settings": of_search, "faces": self.faces or None}
 
 
-@app.command("audit-images")
+@app.command("audit-images", rich_help_panel=AUDIT)
 @grouped
 def audit_images(
-    data: Annotated[Path, typer.Argument(help=DATA, metavar="FOLDER_OR_NPZ")],
-    sensitive: Annotated[
-        str, typer.Option(help="The sensitive attribute of the people: gender, race, …")
-    ],
+    data: Annotated[Path, typer.Argument(help=PICTURES, metavar="FOLDER_OR_NPZ")],
+    sensitive: Annotated[str, option(DATA, "The people's sensitive attribute: gender, race, …")],
     pictures: PictureOptions,
     network: NetworkOptions,
     search: SearchOptions,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The run folder to write.", show_default="runs/DATA-SENSITIVE"),
-    ] = None,
+    out: Out = None,
     overwrite: Overwrite = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Say where the network is divided and what the audit would take, and end.",
-        ),
-    ] = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from fairprobe.cli.check import decide, read_rules
 from fairprobe.cli.common import (
     BAD_INPUT,
     INTERRUPTED,
-    AsJson,
-    Quiet,
     app,
     command_line,
     end,
@@ -20,44 +17,50 @@ from fairprobe.cli.common import (
     report_errors,
     write,
 )
-from fairprobe.cli.inputs import CACHE, DRY_RUN, PROMPT
-from fairprobe.cli.options import Overwrite, Seed
-
-MODEL = "What decides: chat:https://… with --prompt, or module:function of your own code."
-SET = (
-    "audit (the 36 first names of Bertrand and Mullainathan), gender (frequent names of women and"
-    " men) or surnames (white, Hispanic, Asian)."
+from fairprobe.cli.inputs import chat_options
+from fairprobe.options import (
+    AUDIT,
+    DATA,
+    MODEL,
+    AsJson,
+    DryRun,
+    Favorable,
+    GatePolicy,
+    Out,
+    Overwrite,
+    Quiet,
+    Seed,
+    option,
 )
+
+WHO = "What decides: a chat.toml (model = “chat:https://…” and prompt), or module:function."
+SET = "audit (Bertrand and Mullainathan's), gender, or surnames (white, Hispanic, Asian)."
 CVS = "A folder of .txt files with {name} in place of the name; packaged ones by default."
 
 
-@app.command("audit-names")
+@app.command("audit-names", rich_help_panel=AUDIT)
 def audit_names(
-    model: Annotated[str, typer.Option(help=MODEL)],
-    prompt: Annotated[Path | None, typer.Option(help=PROMPT)] = None,
-    names: Annotated[str, typer.Option(help=SET)] = "audit",
-    cvs: Annotated[Path | None, typer.Option(help=CVS, metavar="FOLDER")] = None,
-    favorable: Annotated[
-        str | None, typer.Option(help="The class that people want.", show_default="the first")
-    ] = None,
-    cache: Annotated[Path | None, typer.Option(help=CACHE)] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help=DRY_RUN)] = False,
-    out: Annotated[
-        Path | None, typer.Option(help="The run folder to write.", show_default="runs/names-SET")
-    ] = None,
+    model: Annotated[str, option(MODEL, WHO)],
+    names: Annotated[str, option(DATA, SET)] = "audit",
+    cvs: Annotated[Path | None, option(DATA, CVS, metavar="FOLDER")] = None,
+    favorable: Favorable = None,
+    out: Out = None,
     overwrite: Overwrite = False,
+    policy: GatePolicy = None,
     seed: Seed = 0,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Send the same résumés under different names to a model that decides on them, and compare
-    groups of names, with names of the same group as the control. The run folder contains the
-    report, all numbers, and the outcome of every name on every résumé (outcomes.csv); `fairprobe
-    check` limits names_difference and names_excess.
+    """Send the same résumés under different names to a model that decides on them.
+
+    Groups of names are compared, with names of the same group as the control. The run folder
+    contains the report, all numbers, and the outcome of every name on every résumé (outcomes.csv).
+    A policy limits names_difference and names_excess.
 
     Examples:
 
-      fairprobe audit-names --model chat:https://host/v1 --prompt screening.toml --dry-run
+      fairprobe audit-names --model chat.toml --dry-run
 
       fairprobe audit-names --model my_code.py:screen --names surnames --out runs/surnames
     """
@@ -69,12 +72,12 @@ def audit_names(
 
         folder = out or Path("runs") / f"names-{names}"
         show = not (quiet or as_json or dry_run)
-        options = {"prompt": prompt, "cache": cache, "dry_run": dry_run or None}
-        given = {name: value for name, value in options.items() if value is not None}
+        source, given = chat_options(model, dry_run=dry_run)
+        rules = read_rules(policy)
 
         def audit(on_stage: OnStage) -> NamesAudit:
             return names_audit(
-                model,
+                source,
                 names,
                 cvs=cvs,
                 favorable=favorable,
@@ -98,3 +101,5 @@ def audit_names(
             is_interrupt = run.stopped.startswith("Interrupted")
             what = f"{run.stopped} The run with {run.resumes} résumés is in {folder}."
             end(INTERRUPTED if is_interrupt else BAD_INPUT, what)
+        if rules is not None:
+            decide(folder, rules, show=show)

@@ -23,6 +23,19 @@ from fairprobe.cli.common import (
 )
 from fairprobe.cli.inputs import pairs, split
 from fairprobe.errors import SettingError, StorageError
+from fairprobe.options import (
+    AUDIT,
+    DATA,
+    MEASURE,
+    MODEL,
+    RUN,
+    SEARCH,
+    AsJson,
+    Out,
+    Quiet,
+    Seed,
+    option,
+)
 
 if TYPE_CHECKING:
     from fairprobe.scenes.audit import ScenesRun
@@ -81,10 +94,6 @@ DEMO, DEMO_REPEATS, REPEATS = "demo", 2, 5
 KEPT = "no run was written, and finished pictures and answers are kept for the same command"
 
 
-def _option(panel: str, about: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=about, rich_help_panel=panel, **more)
-
-
 class _ScenesCommand(TyperCommand):
     """Take the help of --detector from the catalogs, which are imported only for `--help`."""
 
@@ -102,91 +111,85 @@ class _ScenesCommand(TyperCommand):
                 parameter.help = DETECTOR.format(forms=", ".join(FORMS), layouts=layouts)  # type: ignore[attr-defined]
 
 
-@app.command("audit-scenes", cls=_ScenesCommand)
+@app.command("audit-scenes", cls=_ScenesCommand, rich_help_panel=AUDIT)
 def audit_scenes(
     images: Annotated[str, typer.Argument(help=IMAGES)],
-    annotations: Annotated[Path | None, _option("Data", ANNOTATIONS)] = None,
+    annotations: Annotated[Path | None, option(DATA, ANNOTATIONS)] = None,
     kind: Annotated[
         str | None,
-        _option("Data", "coco, panoptic, cityscapes or masks.", show_default="recognized"),
+        option(DATA, "coco, panoptic, cityscapes or masks.", show_default="recognized"),
     ] = None,
     names: Annotated[
         Path | None,
-        _option("Data", "The classes of the masks' numbers, as JSON.", show_default="CamVid's"),
+        option(DATA, "The classes of the masks' numbers, as JSON.", show_default="CamVid's"),
     ] = None,
-    segmenter: Annotated[str | None, _option("Data", SEGMENTER)] = None,
-    count_as: Annotated[str, _option("Data", COUNT_AS)] = "",
+    segmenter: Annotated[str | None, option(DATA, SEGMENTER)] = None,
+    count_as: Annotated[str, option(DATA, COUNT_AS)] = "",
     limit: Annotated[
-        int | None, _option("Data", "Most scenes to use, drawn at random.", min=1)
+        int | None, option(DATA, "Most scenes to use, drawn at random.", min=1)
     ] = None,
     containing: Annotated[
-        str, _option("Data", "Only scenes with an object of this class: 'traffic light'.")
+        str, option(DATA, "Only scenes with an object of this class: 'traffic light'.")
     ] = "",
-    detector: Annotated[list[str] | None, _option("Model", "")] = None,
-    detector_classes: Annotated[Path | None, _option("Model", DETECTOR_CLASSES)] = None,
-    score: Annotated[float | None, _option("Model", SCORE, min=0, max=1)] = None,
+    detector: Annotated[list[str] | None, option(MODEL, "")] = None,
+    detector_classes: Annotated[Path | None, option(MODEL, DETECTOR_CLASSES)] = None,
+    score: Annotated[float | None, option(MODEL, SCORE, min=0, max=1)] = None,
     unchecked: Annotated[
         bool,
-        _option(
-            "Model",
+        option(
+            MODEL,
             "Use recognizers even if their boxes do not agree with the annotation.",
             "--unchecked",
         ),
     ] = False,
-    remote: Annotated[bool, _option("Model", REMOTE, "--remote")] = False,
+    remote: Annotated[bool, option(MODEL, REMOTE, "--remote")] = False,
     fewest: Annotated[
-        int, _option("Measure", "A class with fewer objects is not judged.", metavar="N")
+        int, option(MEASURE, "A class with fewer objects is not judged.", metavar="N")
     ] = 10,
-    clip: Annotated[Path | None, _option("Measure", CLIP)] = None,
+    clip: Annotated[Path | None, option(MEASURE, CLIP)] = None,
     mutations: Annotated[
-        str, _option("Search", "The mutations of the scenes, with commas.")
+        str, option(SEARCH, "The mutations of the scenes, with commas.")
     ] = "insert,delete,rotate",
     classes: Annotated[
-        str, _option("Search", "The classes to mutate, with commas.", show_default="the paper's")
+        str, option(SEARCH, "The classes to mutate, with commas.", show_default="the paper's")
     ] = "",
     repeats: Annotated[
         int | None,
-        _option(
-            "Search",
+        option(
+            SEARCH,
             "Pictures for each insertion and rotation.",
             show_default=f"{REPEATS}; for the demo {DEMO_REPEATS}",
         ),
     ] = None,
     cutouts: Annotated[
         Path | None,
-        _option("Search", "A folder label/*.png of objects to insert, with transparency."),
+        option(SEARCH, "A folder label/*.png of objects to insert, with transparency."),
     ] = None,
     variant: Annotated[
-        str, _option("Search", "default, or paper: mutate and count errors as DistroFair does.")
+        str, option(SEARCH, "default, or paper: mutate and count errors as DistroFair does.")
     ] = "default",
-    setting: Annotated[list[str] | None, _option("Search", SET, "--set", metavar="X=Y")] = None,
-    out: Annotated[
-        Path | None, _option("Run", "The run folder to write.", show_default="runs/scenes-IMAGES")
-    ] = None,
+    setting: Annotated[list[str] | None, option(SEARCH, SET, "--set", metavar="X=Y")] = None,
+    out: Out = None,
     overwrite: Annotated[
         bool,
-        _option(
-            "Run",
+        option(
+            RUN,
             "Replace the run in the folder; its pictures and answers are used.",
             "--overwrite",
         ),
     ] = False,
-    export: Annotated[Path | None, _option("Run", EXPORT)] = None,
-    workers: Annotated[int, _option("Run", "Processes that make pictures.", min=1)] = 1,
+    export: Annotated[Path | None, option(RUN, EXPORT)] = None,
+    workers: Annotated[int, option(RUN, "Processes that make pictures.", min=1)] = 1,
     most_requests: Annotated[
-        int | None, _option("Run", "Most requests to all services together.")
+        int | None, option(RUN, "Most requests to all services together.")
     ] = None,
-    dry_run: Annotated[bool, _option("Run", DRY_RUN, "--dry-run")] = False,
+    dry_run: Annotated[bool, option(RUN, DRY_RUN, "--dry-run")] = False,
     price: Annotated[
-        float | None, _option("Run", "What a request costs, for --dry-run.", min=0)
+        float | None, option(RUN, "What a request costs, for --dry-run.", min=0)
     ] = None,
-    seed: Annotated[int, _option("Run", "The same seed gives the same result.")] = 0,
-    as_json: Annotated[
-        bool, _option("Run", "Print the result as JSON and nothing else.", "--json")
-    ] = False,
-    quiet: Annotated[
-        bool, _option("Run", "No progress bar and no summary.", "--quiet", "-q")
-    ] = False,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Insert, delete and turn objects in pictures until they are unusual, and see which classes a
     recognizer then fails (DistroFair).

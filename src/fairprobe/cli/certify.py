@@ -1,9 +1,10 @@
-"""`fairprobe certify`: prove for which share of all possible people a network treats them alike."""
+"""`fairprobe certify`: prove for which share of all possible people a network gives one answer.
+`fairprobe verify`: check such a proof.
+"""
 
 from __future__ import annotations
 
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +12,6 @@ import typer
 
 from fairprobe.cli.common import (
     INTERRUPTED,
-    AsJson,
-    Quiet,
     app,
     end,
     errors,
@@ -22,87 +21,80 @@ from fairprobe.cli.common import (
     report_errors,
     write_json,
 )
-from fairprobe.cli.inputs import ModelOptions, RunTable, TableOptions, nothing_to_train
-from fairprobe.cli.options import grouped
+from fairprobe.cli.inputs import NamedTable, open_model, opener
 from fairprobe.errors import SettingError
+from fairprobe.options import (
+    DATA,
+    PROVE,
+    RUN,
+    SEARCH,
+    AsJson,
+    ModelOptions,
+    Out,
+    Quiet,
+    Seed,
+    Table,
+    TableOptions,
+    grouped,
+    option,
+)
 
-WHAT = "A run folder, or a model of your own together with --data and --sensitive."
-DATA = "With a model: a packaged data set, or your own table (CSV or Parquet)."
-CHECK = "Verify a certificate.npz with a program that shares no code with the one that made it."
+WHAT = "A run folder; or a packaged data set or table, with --model and --sensitive."
+WORKERS = "Processes that query about everybody, where that is affordable."
 
 
-@app.command()
+@app.command(rich_help_panel=PROVE)
 @grouped
 def certify(
-    what: Annotated[
-        str | None, typer.Argument(help=WHAT, metavar="RUN_OR_MODEL", show_default=False)
-    ] = None,
+    run: Annotated[str, typer.Argument(help=WHAT, metavar="RUN_OR_TABLE")],
     *,
-    data: Annotated[str | None, typer.Option(help=DATA)] = None,
     sensitive: Annotated[
-        str, typer.Option(help="With a model: the sensitive attributes, separated by commas.")
+        str, option(DATA, "With a table: the sensitive attributes, separated by commas.")
     ] = "",
-    seconds: Annotated[float, typer.Option(help="How long to prove.")] = 20.0,
-    workers: Annotated[
-        int, typer.Option(help="Processes that ask about everybody, where that is affordable.")
-    ] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="With a model: the folder to write.", show_default="certificate"),
-    ] = None,
-    check: Annotated[Path | None, typer.Option(help=CHECK, metavar="FILE")] = None,
-    table: RunTable = None,
-    named: ModelOptions,
+    table: Table = None,
     how: TableOptions,
-    seed: Annotated[int, typer.Option(help="Draws the people from what is undecided.")] = 0,
+    named: ModelOptions,
+    time: Annotated[float, option(SEARCH, "How many seconds to prove.")] = 20.0,
+    out: Out = None,
+    workers: Annotated[int, option(RUN, WORKERS)] = 1,
+    seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Prove for which share of all possible people a network gives one answer, whatever their
-    sensitive attributes are. What is proved holds for everybody in it; the rest is undecided.
+    """Prove for which share of all possible people a network treats groups alike.
 
-    The certificate of a run is written into its folder, and its report gets a section. Ctrl-C ends
-    the proof early; what was proved until then is kept. Models without weights, and layers that are
-    not supported, are named: nothing is claimed about them.
+    It gives these people one answer, whatever their sensitive attributes are. What is proved holds
+    for everybody in it; the rest is undecided.
+
+    The certificate of a run is written into its folder, and its report gets a section; that of a
+    table and a model into --out (certificate). Ctrl-C ends the proof early; what was proved until
+    then is kept. Models without weights, and layers that are not supported, are named: nothing is
+    claimed about them.
 
     Examples:
 
-      fairprobe certify runs/adult-gender
+      fairprobe certify runs/adult-gender --time 60
 
-      fairprobe certify runs/adult-gender --seconds 60
-
-      fairprobe certify my.onnx --data people.csv --label income --sensitive sex
-
-      fairprobe certify --check runs/adult-gender/certificate.npz
+      fairprobe certify people.csv --label income --sensitive sex --model my.onnx
     """
     with report_errors():
-        if check is not None:
-            _check(check)
-            return
-        if what is None:
-            raise SettingError(
-                "What is to be certified? Name a run folder, or a model with --data and"
-                " --sensitive."
-            )
-        options: dict[str, Any] = {"seconds": seconds, "workers": workers, "seed": seed}
+        options: dict[str, Any] = {"seconds": time, "workers": workers, "seed": seed}
         show = not (quiet or as_json)
-        if (Path(what) / "audit.json").exists():
-            _run(Path(what), table, named, options, as_json=as_json, quiet=quiet)
+        if (Path(run) / "audit.json").exists():
+            _run(Path(run), table, named, options, as_json=as_json, quiet=quiet)
             return
-        if data is None or not sensitive:
+        if named.model is None or not sensitive:
             raise SettingError(
-                f"{what} is not a run folder. For a model, name its data and the sensitive"
-                " attributes too: --data people.csv --label income --sensitive sex."
+                f"{run} is not a run folder. For a table, name the model and the sensitive"
+                " attributes too: --model my.onnx --label income --sensitive sex."
             )
-        if named.model is not None or table is not None:
-            raise SettingError(
-                "--model and --table go with a run. Name the model first, and --data."
-            )
-        rows = how.of(data, sensitive).open()
+        if table is not None:
+            raise SettingError("--table goes with a run. Name the table first.")
+        rows = NamedTable(run, sensitive, how).open()
         from fairprobe.certificates.certify import certify as prove
 
         with progress(show=show, at_once=True) as on_stage:
-            network = replace(named, model=what).open(rows, nothing_to_train)
+            network = open_model(named, rows)
             done = prove(rows, network, rows.domain.sensitive, progress=on_stage, **options)
             folder = done.save(out or Path("certificate"))
         if as_json:
@@ -131,7 +123,7 @@ def _run(
 
     with progress(show=not (quiet or as_json), at_once=True) as on_stage:
         document, done = certify_run(
-            folder, table=table, model=named.opener(), progress=on_stage, **options
+            folder, table=table, model=opener(named), progress=on_stage, **options
         )
     print_run(document, folder, as_json=as_json, quiet=quiet)
     _end(done.interrupted, folder)
@@ -146,6 +138,22 @@ def _print(text: str) -> None:
     output.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+@app.command(rich_help_panel=PROVE)
+def verify(
+    file: Annotated[
+        Path, typer.Argument(help="A certificate.npz, from a run folder or elsewhere.")
+    ],
+) -> None:
+    """Verify a certificate with a program that shares no code with the one that made it.
+
+    Example:
+
+      fairprobe verify runs/adult-gender/certificate.npz
+    """
+    with report_errors():
+        _check(file)
+
+
 def _check(path: Path) -> None:
     """Verify a certificate; anything wrong is an error in one sentence."""
     from fairprobe.certificates import checker
@@ -155,7 +163,7 @@ def _check(path: Path) -> None:
     check_regular(path)
     try:
         with zipfile.ZipFile(path) as file:
-            check_unpacked(path, sum(each.file_size for each in file.infolist()))
+            check_unpacked(path, sum(item.file_size for item in file.infolist()))
         claim = checker.check(str(path))
     except StorageError:
         raise

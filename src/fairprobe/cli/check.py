@@ -3,57 +3,35 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile, mkdtemp
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairprobe.cli.audit_options import AuditOptions, make_run
-from fairprobe.cli.common import (
-    INTERRUPTED,
-    OVER,
+from fairprobe.cli.common import OVER, app, end, output, progress, report_errors, write_json
+from fairprobe.cli.inputs import opener
+from fairprobe.errors import SettingError, StorageError
+from fairprobe.options import (
+    DATA,
+    DECIDE,
+    MEASURE,
+    RUN,
     AsJson,
+    ModelOptions,
     Quiet,
-    app,
-    end,
-    output,
-    progress,
-    report_errors,
-    write_json,
+    Table,
+    grouped,
+    option,
 )
-from fairprobe.cli.inputs import ModelOptions, RunTable, TableOptions
-from fairprobe.cli.options import Overwrite, grouped
-from fairprobe.errors import FairprobeError, SettingError, StorageError
-from fairprobe.storage import scratch
 
 if TYPE_CHECKING:
     from fairprobe.gate import GateResult, Policy
+    from fairprobe.runs.reopen import OpenModel
 
-TARGET = (
-    "A run folder, as written by 'fairprobe audit'; or, with --data, a model to audit first:"
-    " whatever 'fairprobe audit --model' takes."
-)
-
-
-# The options that also apply to a run; all others say how to audit a model.
-FOR_RUNS = (
-    "target",
-    "policy",
-    "baseline",
-    "junit",
-    "sarif",
-    "markdown",
-    "data",
-    "table",
-    "model",
-    "as_json",
-    "quiet",
-)
+PLACE = "A run folder, as written by 'fairprobe audit', 'audit-text' or 'audit-names'."
+POLICY = "The limits: a TOML file (docs/reference/policy.md)."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,48 +39,35 @@ class Outlets:
     """Where the verdict goes."""
 
     junit: Annotated[
-        Path | None, typer.Option(help="Write the rulings as JUnit XML.", metavar="FILE")
+        Path | None, option(RUN, "Write the rulings as JUnit XML.", metavar="FILE")
     ] = None
     sarif: Annotated[
-        Path | None, typer.Option(help="Write the failed rulings as SARIF 2.1.0.", metavar="FILE")
+        Path | None, option(RUN, "Write the failed rulings as SARIF 2.1.0.", metavar="FILE")
     ] = None
     markdown: Annotated[
-        Path | None, typer.Option(help="Write a comment for a pull request.", metavar="FILE")
+        Path | None, option(RUN, "Write a comment for a pull request.", metavar="FILE")
     ] = None
     as_json: AsJson = False
     quiet: Quiet = False
 
 
-@app.command()
+@app.command(rich_help_panel=DECIDE)
 @grouped
 def check(
-    context: typer.Context,
-    target: Annotated[str, typer.Argument(help=TARGET, metavar="RUN_OR_MODEL")],
+    run: Annotated[Path, typer.Argument(help=PLACE)],
     *,
-    policy: Annotated[
-        Path, typer.Option(help="The limits: a TOML file (see docs/reference/policy.md).")
-    ],
+    policy: Annotated[Path, option(MEASURE, POLICY)],
     baseline: Annotated[
-        Path | None, typer.Option(help="An earlier run to compare with, instead of the policy's.")
+        Path | None, option(DATA, "An earlier run to compare with, instead of the policy's.")
     ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="To check a model: the data set or table to audit it on.")
-    ] = None,
-    sensitive: Annotated[
-        str, typer.Option(help="To check a model: the sensitive attributes, separated by commas.")
-    ] = "",
-    out: Annotated[
-        Path | None, typer.Option(help="To check a model: keep the audit in this run folder.")
-    ] = None,
-    overwrite: Overwrite = False,
-    table: RunTable = None,
+    table: Table = None,
     named: ModelOptions,
-    how: TableOptions,
-    options: AuditOptions,
     outlets: Outlets,
 ) -> None:
-    """Check a run, or a model that is audited first, against the limits of a policy. Exit codes: 0
-    all limits are kept, 1 one is exceeded, 2 bad input.
+    """Check a run against the limits of a policy.
+
+    Nothing is audited. Exit codes: 0 all limits are kept, 1 one is exceeded, 2 bad input. With
+    --table and --model more people can be drawn, where the policy asks for that.
 
     Examples:
 
@@ -112,77 +77,78 @@ def check(
       --markdown comment.md
 
       fairprobe check runs/mine --policy more.toml --model my.onnx --table my.csv
-
-      fairprobe check my.onnx --data my.csv --label income --sensitive sex --encoder prepare.skops
-      --policy fairness.toml
     """
-    with report_errors(), scratch() as temporary:
-        from fairprobe import gate
-
+    with report_errors():
         # Report mistakes before anything is measured.
-        rules = gate.read_policy(policy)
-        gate.baseline_of(rules, baseline)
+        rules = read_rules(policy, baseline)
+        assert rules is not None
+        if rules.uncertain != "more" and (named.model is not None or table is not None):
+            raise SettingError(
+                "--model and --table are for drawing more people, and the policy does not ask for"
+                ' that (uncertain = "more"). Leave them out.'
+            )
+        if not run.is_dir():
+            raise SettingError(
+                f"{run} is not a run folder. To audit a model and check the result: fairprobe"
+                " audit TABLE --sensitive NAME --model MODEL --policy FILE."
+            )
         _require_writable(outlets.junit, outlets.sarif, outlets.markdown)
         show = not (outlets.quiet or outlets.as_json)
-        if data is None:
-            _require_nothing_to_audit(context, named)
-            _require_sampling(rules, named, table)
-            finish(_evaluate(Path(target), rules, baseline, named, table, show=show), outlets)
-        elif named.model is not None or table is not None:
-            raise SettingError(
-                "--model and --table belong to a run; with --data the model to audit is the first"
-                f" argument, {target}. Leave them out."
-            )
-        else:
-            run = out or temporary / "run"
-            named = replace(named, model=target)
-            document = make_run(
-                how.of(data, sensitive), named, run, options, overwrite=overwrite, show=show
-            )
-            with _keeping(run, is_requested=out is not None):
-                if document.generation.stopped == "interrupted":
-                    raise KeyboardInterrupt
-                own = None if document.data.origin is None else Path(data)
-                result = _evaluate(run, rules, baseline, named, own, show=show)
-                finish(result if out else replace(result, run=None), outlets)
+        model = opener(named)
+        finish(evaluate(run, rules, baseline, table=table, model=model, show=show), outlets)
 
 
-@contextmanager
-def _keeping(run: Path, *, is_requested: bool) -> Iterator[None]:
-    """Keep an audit that cannot be judged: in the folder that was named, or in a temporary one."""
-    try:
-        yield
-    except (FairprobeError, KeyboardInterrupt) as error:
-        place = (
-            run if is_requested else Path(shutil.move(run, mkdtemp(prefix="fairprobe-rescued-")))
+def read_rules(policy: Path | None, baseline: Path | None = None) -> Policy | None:
+    """Read a policy and its baseline, so that mistakes in them are reported first."""
+    if policy is None:
+        return None
+    from fairprobe import gate
+
+    rules = gate.read_policy(policy)
+    gate.baseline_of(rules, baseline)
+    return rules
+
+
+def decide(
+    run: Path,
+    rules: Policy,
+    *,
+    table: Path | None = None,
+    model: OpenModel | None = None,
+    show: bool,
+) -> None:
+    """Hold a run that has just been written against a policy; end with 1 if it fails."""
+    result = evaluate(run, rules, table=table, model=model, show=show)
+    finish(result, Outlets(quiet=not show))
+
+
+def evaluate(
+    run: Path,
+    rules: Policy,
+    baseline: Path | None = None,
+    *,
+    table: Path | None = None,
+    model: OpenModel | None = None,
+    show: bool,
+) -> GateResult:
+    """Evaluate a policy on a run, with more people if the policy wants them."""
+    from fairprobe import gate
+    from fairprobe.documents.table import TableMeasurements
+    from fairprobe.runs.store import read_measured_run
+
+    document = read_measured_run(run)
+    if not isinstance(document, TableMeasurements):
+        return gate.check(run, rules, baseline=baseline)
+    with progress(show=show) as on_stage:
+        more = gate.sampler_of(
+            run,
+            document.sensitive,
+            document.seed,
+            table=table,
+            model=model,
+            progress=lambda done, total: on_stage("Drawing more possible people", done, total, ""),
         )
-        again = (
-            f"The audit is kept in {place}; to judge it, name that instead of the model, without"
-            " --data."
-        )
-        if isinstance(error, KeyboardInterrupt):
-            end(INTERRUPTED, f"Interrupted before there was a result. {again}")
-        raise type(error)(f"{error} {again}") from error
-
-
-def _require_nothing_to_audit(context: typer.Context, named: ModelOptions) -> None:
-    """Refuse options that would have no effect: a run is judged as it is."""
-    allowed = {*FOR_RUNS, *(vars(named) if named.model is not None else ())}
-    for parameter in context.command.params:
-        source = context.get_parameter_source(parameter.name or "")
-        if parameter.name not in allowed and source is not None and source.name == "COMMANDLINE":
-            raise SettingError(
-                f"{parameter.opts[0]} says how to audit a model, and a run is judged as it is."
-                " Leave it out, or give a model and --data."
-            )
-
-
-def _require_sampling(rules: Policy, named: ModelOptions, table: Path | None) -> None:
-    if rules.uncertain != "more" and (named.model is not None or table is not None):
-        raise SettingError(
-            "--model and --table are for drawing more people, and the policy does not ask for that"
-            ' (uncertain = "more"). Leave them out.'
-        )
+        return gate.check(run, rules, baseline=baseline, more=more)
 
 
 def _require_writable(*paths: Path | None) -> None:
@@ -199,39 +165,6 @@ def _require_writable(*paths: Path | None) -> None:
                 f"Cannot write {path}: {error.strerror}. Choose another place, or make this one"
                 " writable."
             ) from error
-
-
-def _evaluate(
-    run: Path,
-    rules: Policy,
-    baseline: Path | None,
-    named: ModelOptions,
-    table: Path | None,
-    *,
-    show: bool,
-) -> GateResult:
-    from fairprobe import gate
-    from fairprobe.documents.table import TableMeasurements
-    from fairprobe.runs.store import read_measured_run
-
-    if not run.is_dir():
-        raise SettingError(
-            f"{run} is not a run folder. To check a model, say what to audit it on: --data TABLE"
-            " --label NAME --sensitive NAME."
-        )
-    document = read_measured_run(run)
-    if not isinstance(document, TableMeasurements):
-        return gate.check(run, rules, baseline=baseline)
-    with progress(show=show) as on_stage:
-        more = gate.sampler_of(
-            run,
-            document.sensitive,
-            document.seed,
-            table=table,
-            model=named.opener(),
-            progress=lambda done, total: on_stage("Drawing more possible people", done, total, ""),
-        )
-        return gate.check(run, rules, baseline=baseline, more=more)
 
 
 def finish(result: GateResult, outlets: Outlets) -> None:

@@ -10,13 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from typer.core import TyperGroup
 
+from fairprobe.cli.gone import gone_command, gone_option
 from fairprobe.errors import FairprobeError
 from fairprobe.escapes import printable, printable_json
 
@@ -40,27 +41,25 @@ class SafeConsole(Console):
             yield segment if control else Segment(printable(text), style)
 
 
-# Commands that went, and what replaces them.
-GONE = {
-    "names": "audit-names",
-    "repair-text": "your own training code, with audit-text before and after it",
-    "scenes": "audit-scenes; of its options, --clusters, --cluster-by, --inpainting, --any-angle,"
-    " --timeout, --per-second (rate) and --at-once are --set NAME=VALUE",
-    "experiments": "python -m papers (in a clone of the repository)",
-    "experiment": "python -m papers NAME (in a clone of the repository)",
-    "clean": "nothing: every audit removes what killed ones left next to its run",
-    "survey": "python -m papers survey (in a clone of the repository)",
-    "mix-surveys": "python -m papers mix-surveys (in a clone of the repository)",
-}
+ORDER = (
+    "audit audit-images audit-scenes audit-text audit-names insidebias repair certify verify check"
+    " show serve list data"
+)
 
 
 class Commands(TyperGroup):
     """All commands. Wrong options are reported as everything else is."""
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """List the commands in the order of the help."""
+        order = ORDER.split()
+        return sorted(super().list_commands(ctx), key=lambda name: [*order, name].index(name))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; for one that went, print its replacement."""
-        if args[0] in GONE and args[0] not in self.commands:
-            end(BAD_INPUT, f"'fairprobe {args[0]}' is now: {GONE[args[0]]}.")
+        """Find the command; print the replacement of one that went."""
+        name = args[0] if ctx.parent is None else f"{ctx.info_name} {args[0]}"
+        if args[0] not in self.commands and (now := gone_command(name)) is not None:
+            end(BAD_INPUT, now)
         return super().resolve_command(ctx, args)
 
     def main(self, *args: Any, **options: Any) -> Any:
@@ -71,6 +70,9 @@ class Commands(TyperGroup):
         except Exception as error:
             if not is_alone or not hasattr(error, "format_message"):
                 raise
+            if (now := gone_option(error)) is not None:
+                say(now)
+                sys.exit(BAD_INPUT)
             from typer import rich_utils
 
             setattr(rich_utils, "Console", SafeConsole)  # noqa: B010
@@ -110,17 +112,6 @@ app = typer.Typer(
 )
 errors = SafeConsole(stderr=True)
 output = SafeConsole()
-
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the result as JSON, for machines, and nothing else.")
-]
-Resume = Annotated[
-    bool,
-    typer.Option(
-        "--resume", help="Go on with the same command that was killed, from what it had finished."
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 
 
 class Interrupts:

@@ -1,67 +1,47 @@
-"""`fairprobe datasets`: list data sets. `fairprobe domain`: infer the schema of a
-table.
-"""
+"""`fairprobe data`: look at a table before a model is audited on it."""
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
-from fairprobe.cli.common import BAD_INPUT, AsJson, app, end, output, report_errors, write_json
-from fairprobe.cli.inputs import TableOptions, split
-from fairprobe.cli.options import Seed, grouped
+from fairprobe.cli.common import Commands, app, output, report_errors
+from fairprobe.cli.inputs import NamedTable, split
 from fairprobe.errors import SettingError
-
-
-class _Named(TyperGroup):
-    """`datasets NAME --groups` is the command `groups` of that name."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] == "fetch":
-            end(BAD_INPUT, "'fairprobe datasets fetch' is now: python -m papers fetch.")
-        if "--groups" in args and args[0] not in self.commands:
-            args = ["groups", *(word for word in args if word != "--groups")]
-        return super().resolve_command(ctx, args)
-
-
-datasets_app = typer.Typer(
-    cls=_Named,
-    help="List the packaged data sets.",
-    invoke_without_command=True,
+from fairprobe.options import (
+    DATA,
+    LOOK,
+    MEASURE,
+    RUN,
+    Drop,
+    Favorable,
+    Seed,
+    Sensitive,
+    TableOptions,
+    grouped,
+    option,
 )
-app.add_typer(datasets_app, name="datasets")
+
+data_app = typer.Typer(
+    cls=Commands,
+    help="Look at a table: its groups, its schema, similar people with opposite labels.",
+    no_args_is_help=True,
+)
+app.add_typer(data_app, name="data", rich_help_panel=LOOK)
 
 
-@datasets_app.callback()
-def list_datasets(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the data sets: rows, attributes, sensitive attributes, licence, where they come from."""
-    if context.invoked_subcommand is not None:
-        return
-    with report_errors():
-        from fairprobe.datasets import catalogue
-        from fairprobe.present.terminal import datasets_table
-
-        entries = catalogue()
-        if as_json:
-            write_json(json.dumps([entry.to_dict() for entry in entries], indent=1) + "\n")
-        else:
-            output.print(datasets_table(entries))
-
-
-@datasets_app.command()
+@data_app.command()
 def groups(
-    name: Annotated[str, typer.Argument(help="A data set, such as adult.")],
+    name: Annotated[str, typer.Argument(help="A packaged data set, such as adult.")],
     sensitive: Annotated[
-        str, typer.Option(help="Attributes, separated by commas.", show_default="those usual")
+        str, option(DATA, "Attributes, separated by commas.", show_default="those usual")
     ] = "",
 ) -> None:
     """Show how large each group is in the data, and how often it has each label: the true base
-    rates, before any model. 'fairprobe datasets NAME --groups' is the same.
+    rates, before any model.
     """
     with report_errors():
         from fairprobe.datasets import load
@@ -69,18 +49,18 @@ def groups(
         from fairprobe.present.data_tables import base_rates_table
 
         data = load(name)
-        for each in split(sensitive) or data.protected:
-            output.print(base_rates_table(base_rates(data.with_sensitive(each))))
+        for attribute in split(sensitive) or data.protected:
+            output.print(base_rates_table(base_rates(data.with_sensitive(attribute))))
 
 
-@app.command()
+@data_app.command()
 @grouped
 def similar(
     table: Annotated[str, typer.Argument(help="A packaged data set, or your own table.")],
-    sensitive: Annotated[str, typer.Option(help="Sensitive attributes, separated by commas.")],
+    sensitive: Sensitive,
     how: TableOptions,
-    pairs: Annotated[int, typer.Option(help="How many pairs to show.")] = 3,
-    most: Annotated[int, typer.Option(help="Compare this many people at most.")] = 20_000,
+    pairs: Annotated[int, option(MEASURE, "How many pairs to show.")] = 3,
+    most: Annotated[int, option(MEASURE, "Compare this many people at most.")] = 20_000,
     seed: Seed = 0,
 ) -> None:
     """Show people in the data who are alike but for their group, and whose labels are opposite.
@@ -90,39 +70,35 @@ def similar(
 
     Example:
 
-      fairprobe similar adult --sensitive gender
+      fairprobe data similar adult --sensitive gender
     """
     with report_errors():
         from fairprobe.present.data_tables import similar_tables
         from fairprobe.table.similar import opposite_labels
 
-        named = how.of(table, sensitive)
+        named = NamedTable(table, sensitive, how)
         data = named.open().with_sensitive(named.names)
         found = opposite_labels(data, pairs, most=most, seed=seed)
         output.print(similar_tables(data, found))
 
 
-@app.command("domain")
-def write_domain_file(
+@data_app.command()
+def schema(
     table: Annotated[str, typer.Argument(help="Your own table: a CSV or Parquet file.")],
-    label: Annotated[str, typer.Option(help="The column to predict.")],
-    sensitive: Annotated[str, typer.Option(help="Sensitive columns, separated by commas.")] = "",
-    favourable: Annotated[str | None, typer.Option(help="The label that people want.")] = None,
-    drop: Annotated[str, typer.Option(help="Columns to leave out, separated by commas.")] = "",
-    keep: Annotated[
-        str, typer.Option(help="Columns to keep although they look like ids, separated by commas.")
-    ] = "",
-    out: Annotated[Path, typer.Option(help="The file to write.")] = Path("domain.toml"),
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the file if there is one.")
-    ] = False,
+    label: Annotated[str, option(DATA, "The column to predict.")],
+    sensitive: Annotated[str, option(DATA, "Sensitive columns, separated by commas.")] = "",
+    favorable: Favorable = None,
+    drop: Drop = "",
+    keep: Annotated[str, option(DATA, "Columns to keep although they look like ids (a,b).")] = "",
+    out: Annotated[Path, option(RUN, "The file to write.")] = Path("domain.toml"),
+    overwrite: Annotated[bool, option(RUN, "Replace the file.", "--overwrite")] = False,
 ) -> None:
     """Infer the schema of a table: kinds, bounds, categories and gaps of its columns. Edit the
     file, and pass it to other commands with --domain.
 
     Example:
 
-      fairprobe domain my.csv --label income --sensitive sex
+      fairprobe data schema my.csv --label income --sensitive sex
     """
     with report_errors():
         if out.exists() and not overwrite:
@@ -135,27 +111,21 @@ def write_domain_file(
             table,
             label=label,
             sensitive=split(sensitive),
-            favourable=favourable,
+            favourable=favorable,
             drop=split(drop),
             keep=split(keep),
         )
         write_domain(data, out)
-        output.print(
+        command = ["fairprobe", "audit", table, "--sensitive", sensitive or "NAME"]
+        left_out = ", ".join(data.origin["ids"]) if data.origin is not None else ""
+        lines = [
             f"{len(data.domain)} attributes of {len(data):,} rows are described in {out}. Edit it,"
-            " then:",
-            highlight=False,
-        )
-        if data.origin is not None and data.origin["ids"]:
-            left_out = ", ".join(data.origin["ids"])
-            output.print(
-                f"  Left out, because they look like ids: {left_out} (--keep keeps a column).",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
-            )
-        for coupling in data.domain.couplings:
-            output.print(f"  Twins: {coupling}.", markup=False, highlight=False, soft_wrap=True)
-        again = shlex.join(
-            ["fairprobe", "audit", table, "--sensitive", sensitive or "NAME", "--domain", str(out)]
-        )
-        output.print(f"  {again}", markup=False, highlight=False, soft_wrap=True)
+            " then:"
+        ]
+        if left_out:
+            lines += [
+                f"  Left out, because they look like ids: {left_out} (--keep keeps a column)."
+            ]
+        lines += [f"  Twins: {coupling}." for coupling in data.domain.couplings]
+        for line in [*lines, f"  {shlex.join([*command, '--domain', str(out)])}"]:
+            output.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -1,12 +1,10 @@
-"""The options of `audit` and `check` that say which answer follows from probabilities."""
+"""The option of `audit` that says which answer follows from probabilities."""
 
 from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from fairprobe.errors import SettingError, StorageError
 
@@ -14,36 +12,17 @@ if TYPE_CHECKING:
     from fairprobe.datasets import Dataset
     from fairprobe.models import Decision
 
-THRESHOLD = (
-    "The probability from which people get the favorable answer (of the second class where none is"
-    " declared): 0.3; or one for each group: female=0.3,male=0.4; sex:female=0.3,sex:male=0.4 with"
-    " several sensitive attributes; 0.5,female=0.3 for one group and everybody else."
-)
-COSTS = (
-    "A CSV file of what each answer costs for each true class: a row for each true class, a column"
-    " for each answer, with or without their names. People get the answer with the lowest expected"
-    " cost."
-)
-PANEL = "Decision rule"
-DecisionThreshold = Annotated[
-    str | None,
-    typer.Option(help=THRESHOLD, metavar="P", show_default="most probable", rich_help_panel=PANEL),
-]
-Costs = Annotated[Path | None, typer.Option(help=COSTS, metavar="FILE", rich_help_panel=PANEL)]
+FILES = (".csv", ".tsv", ".txt")
 
 
-def decision_of(threshold: str | None, costs: Path | None, data: Dataset) -> Decision | None:
-    """The decision rule of the options, checked against the data; None if there is none."""
+def decision_of(text: str, data: Dataset) -> Decision:
+    """Read the decision rule, thresholds or a file of costs, and check it against the data."""
     from fairprobe.models import Decision
 
-    if threshold is not None and costs is not None:
-        raise SettingError("--decision-threshold and --costs are two decision rules; give one.")
-    if threshold is not None:
-        decision = _thresholds(threshold)
-    elif costs is not None:
-        decision = Decision(costs=_costs(costs, data))
+    if text.lower().endswith(FILES) or Path(text).is_file():
+        decision = Decision(costs=_costs(Path(text), data))
     else:
-        return None
+        decision = _thresholds(text)
     decision.bind(data)
     return decision
 
@@ -85,7 +64,7 @@ def _number(text: str, whole: str) -> float:
 
 def _wrong(text: str, what: str) -> SettingError:
     return SettingError(
-        "--decision-threshold takes a probability (0.3), or one for each group of one attribute"
+        "--decision takes a probability (0.3), or one for each group of one attribute"
         f" (female=0.3,male=0.4); '{text}' has {what}."
     )
 

@@ -1,106 +1,23 @@
-"""The options that name a table and a model, and how these are opened."""
+"""The tables and models that options name, and how they are opened."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import msgspec
 
-from fairprobe.errors import SettingError
+from fairprobe.errors import SettingError, StorageError
+from fairprobe.options import TRAINED, AuditedModel, AuditSettings, ModelOptions, TableOptions
 
 if TYPE_CHECKING:
     from fairprobe.datasets import Dataset
     from fairprobe.models import Model
 
 TABLES = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")
-MODELS = (
-    "Do not train: audit this model. A run folder, a file of a model, module:function or"
-    " file.py:function of your own code, https://… of a service, or chat:https://… of a language"
-    " model. 'fairprobe formats' lists what is supported."
-)
-
-Sensitive = Annotated[
-    str,
-    typer.Option(
-        help="The sensitive attribute, or several separated by commas: all their combinations."
-    ),
-]
-ENCODER = "What turns the table's words into the model's numbers: a .skops file or module:function."
-CLASSES = (
-    "The table's classes in the order of the model's answers, separated by commas, if it differs."
-)
-FORM = "Endpoint: records (the table's words, default) or rows of numbers."
-WEIGHTS = (
-    "Own table: the column that says how much each row counts in training. Metrics count everybody"
-    " once."
-)
-PROMPT = "Chat endpoint: the prompt, a TOML file."
-CACHE = "Chat endpoint: the SQLite file that keeps its answers, so that none is asked for twice."
-DRY_RUN = "Chat endpoint: send nothing; say how many requests it takes and what they may cost."
 CHAT_ONLY = ("prompt", "cache", "dry_run")
-TARGET = (
-    "Own table: whether the label is one of several classes, or an amount (a number, such as a"
-    " price or a score)."
-)
-RunTable = Annotated[
-    Path | None,
-    typer.Option(
-        "--table",
-        help="A run of your own table: that table. What a run folder names is not opened.",
-        metavar="FILE",
-    ),
-]
-RunModel = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        help="A run of your own model: that model, with the options of its audit.",
-        metavar="MODEL",
-    ),
-]
-TABLE, MODEL = "Your own table", "Your own model"
-
-
-def _own(panel: str, text: str, metavar: str | None = None) -> Any:
-    return typer.Option(help=text, metavar=metavar, rich_help_panel=panel)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """The options that say how a table is read. The command declares the table itself."""
-
-    coding: Annotated[
-        str | None, typer.Option(help="COMPAS only: one-hot (default) or free, the paper's bounds.")
-    ] = None
-    label: Annotated[str | None, _own(TABLE, "Own table: the column to predict.")] = None
-    favourable: Annotated[str | None, _own(TABLE, "Own table: the label that people want.")] = None
-    drop: Annotated[str, _own(TABLE, "Own table: columns to leave out (a,b).")] = ""
-    keep: Annotated[
-        str, _own(TABLE, "Own table: columns to keep although they look like ids (a,b).")
-    ] = ""
-    sample_weights: Annotated[str | None, _own(TABLE, WEIGHTS, metavar="COLUMN")] = None
-    domain: Annotated[
-        Path | None,
-        _own(TABLE, "Own table: a domain.toml, edited from what 'fairprobe domain' wrote."),
-    ] = None
-
-    target_kind: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            help=TARGET,
-            metavar="classes|amount",
-            show_default="guessed",
-            rich_help_panel=TABLE,
-        ),
-    ] = None
-
-    def of(self, dataset: str, sensitive: str) -> NamedTable:
-        """The table of this name, read as the options say."""
-        return NamedTable(dataset, sensitive, self)
 
 
 @dataclass(frozen=True)
@@ -110,9 +27,11 @@ class NamedTable:
     dataset: str
     sensitive: str
     how: TableOptions
+    settings: AuditSettings = AuditSettings()  # noqa: RUF009  (frozen)
 
     @property
     def names(self) -> list[str]:
+        """The sensitive attributes; SettingError if there is none."""
         if not split(self.sensitive):
             raise SettingError(
                 "Which attribute is sensitive? Name it, or several separated by commas:"
@@ -122,7 +41,7 @@ class NamedTable:
 
     @property
     def title(self) -> str:
-        """The name of a run folder by default."""
+        """The default name of a run folder."""
         return (
             "-".join([Path(self.dataset).name.split(".")[0] or "table", *self.names])
             .replace("/", "-")
@@ -130,166 +49,173 @@ class NamedTable:
         )
 
     def open(self) -> Dataset:
+        """Open the table."""
         from fairprobe import datasets
 
-        how = self.how
+        how, more = self.how, self.settings
         if self.dataset in datasets.names():
-            for option, value in vars(how).items():
-                if value and option != "coding":
-                    named = option.removesuffix("_kind").replace("_", "-")
+            own = {f"--{name}": value for name, value in vars(how).items()}
+            own |= {f"--set {name}": getattr(more, name) for name in ("keep", "sample_weights")}
+            for option, value in own.items():
+                if value:
                     raise SettingError(
-                        f"--{named} is for a table of your own;"
-                        f" '{self.dataset}' is a packaged data set. Leave it out."
+                        f"{option} is for a table of your own; '{self.dataset}' is a packaged data"
+                        " set. Leave it out."
                     )
-            return datasets.load(
-                self.dataset, **({"coding": how.coding} if how.coding else {})
-            ).with_sensitive(self.names)
-        if how.coding:
+            coding = {"coding": more.coding} if more.coding else {}
+            return datasets.load(self.dataset, **coding).with_sensitive(self.names)
+        if more.coding:
             raise SettingError(
-                f"--coding is for the packaged COMPAS data; '{self.dataset}' has none. Leave it"
+                f"--set coding is for the packaged COMPAS data; '{self.dataset}' has none. Leave it"
                 " out."
             )
         if not Path(self.dataset).exists() and not self.dataset.lower().endswith(TABLES):
-            datasets.load(self.dataset)  # says that there is none, and which there are
+            datasets.load(self.dataset)  # raises the error that lists the data sets
         return datasets.open_table(
             self.dataset,
             label=how.label or _declared_label(how.domain),
             sensitive=self.names,
-            favourable=how.favourable,
+            favourable=how.favorable,
             drop=split(how.drop),
-            keep=split(how.keep),
-            weights=how.sample_weights,
+            keep=split(more.keep),
+            weights=more.sample_weights,
             domain=how.domain,
-            target=how.target_kind or "auto",  # type: ignore[arg-type]
+            target=how.target or "auto",  # type: ignore[arg-type]
         ).with_sensitive(self.names)
 
 
-SERVING = ("protocol", "rows_field", "header", "concurrency", "ca", "certificate")
+class ModelFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A TOML file that describes a model: where it is, how it is read, how a service is queried."""
+
+    model: str
+    encoder: str | None = None
+    weights: str | None = None
+    inputs: str = "auto"
+    outputs: str = "auto"
+    blind_to: list[str] = []
+    classes: list[str] = []
+    form: str | None = None
+    timeout: float | None = None
+    per_second: float | None = None
+    protocol: str | None = None
+    rows_field: str | None = None
+    header: str | None = None
+    concurrency: int | None = None
+    ca: str | None = None
+    certificate: str | None = None
+    prompt: str | None = None
+    cache: str | None = None
+    dry_run: bool | None = None
+
+    @property
+    def endpoint(self) -> dict[str, Any]:
+        """The settings of a service."""
+        names = self.__struct_fields__[self.__struct_fields__.index("form") :]
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return given | {name: Path(given[name]) for name in ("prompt", "cache") if name in given}
+
+    def check(self, *, but: str = "") -> None:
+        """Raise SettingError for settings of a service if the model is none of that kind."""
+        is_chat = self.model.startswith("chat:")
+        is_service = self.model.startswith(("http://", "https://"))
+        for name in self.endpoint:
+            if name in CHAT_ONLY and not is_chat:
+                kind = "a chat endpoint (chat:https://…)"
+            elif not (is_service or (is_chat and name in (*CHAT_ONLY, "timeout", "per_second"))):
+                kind = "an endpoint (https://…)"
+            else:
+                continue
+            option = "--dry-run" if name == "dry_run" else f"`{name}`"
+            raise SettingError(f"{option} is for {kind}; the model is {self.model}.{but}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions:
-    """The options that name a model and say how it is read."""
-
-    model: RunModel = None
-    encoder: Annotated[str | None, _own(MODEL, ENCODER)] = None
-    inputs: Annotated[
-        str, _own(MODEL, "Without an encoder: numbers, one-hot, or auto (by the width).")
-    ] = "auto"
-    outputs: Annotated[
-        str, _own(MODEL, "What the model answers: logits, probabilities, or auto.")
-    ] = "auto"
-    weights: Annotated[
-        Path | None, _own(MODEL, "safetensors for the network of module:function.")
-    ] = None
-    blind_to: Annotated[
-        str, _own(MODEL, "Attributes that the model is not given, separated by commas.")
-    ] = ""
-    classes: Annotated[str, _own(MODEL, CLASSES)] = ""
-    form: Annotated[str | None, _own(MODEL, FORM)] = None
-    timeout: Annotated[float | None, _own(MODEL, "Endpoint: seconds to wait for an answer.")] = None
-    per_second: Annotated[
-        float | None, _own(MODEL, "Endpoint: at most this many requests per second.")
-    ] = None
-    protocol: Annotated[
-        str | None,
-        _own(
-            MODEL,
-            "Endpoint: mlflow, kserve-v2, tf-serving, seldon, bentoml, json, or auto (by the"
-            " address and the first answer).",
-        ),
-    ] = None
-    rows_field: Annotated[
-        str | None, _own(MODEL, "Endpoint: the name of the field or input that holds the rows.")
-    ] = None
-    header: Annotated[
-        str | None,
-        _own(MODEL, "Endpoint: the header for the token in FAIRPROBE_ENDPOINT_TOKEN."),
-    ] = None
-    concurrency: Annotated[
-        int | None, _own(MODEL, "Endpoint: at most this many requests at once.")
-    ] = None
-    ca: Annotated[str | None, _own(MODEL, "Endpoint: a PEM file of certificates to trust.")] = None
-    certificate: Annotated[
-        str | None, _own(MODEL, "Endpoint: a PEM file with your certificate and its key.")
-    ] = None
-    prompt: Annotated[Path | None, _own(MODEL, PROMPT)] = None
-    cache: Annotated[Path | None, _own(MODEL, CACHE)] = None
-
-    def opener(self) -> Callable[[Dataset], Model] | None:
-        """What opens the model of a run that the user names; None where none is named."""
-        return None if self.model is None else lambda data: self.open(data, nothing_to_train)
-
-    def open(self, data: Dataset, train: Callable[[], Model]) -> Model:
-        """The model, or a network that is trained where none is given."""
-        endpoint = self._endpoint()
-        if self.model is None or (Path(self.model) / "audit.json").exists():
-            given: dict[str, Any] = {
-                "--encoder": self.encoder,
-                "--weights": self.weights,
-                "--blind-to": self.blind_to,
-                "--classes": self.classes,
-            }
-            given |= {"--inputs": self.inputs != "auto", "--outputs": self.outputs != "auto"}
-            given |= {f"--{name.replace('_', '-')}": True for name in endpoint}
-            for option, value in given.items():
-                if value:
-                    raise SettingError(
-                        f"{option} goes with a model of your own (--model). Leave it out."
-                    )
-            if self.model is None:
-                return train()
-            from fairprobe.runs.reopen import model_of_run
-
-            return model_of_run(Path(self.model), data)
-        _check_endpoint(self.model, endpoint)
-        from fairprobe.models import load_model
-
-        return load_model(
-            self.model,
-            data,
-            encoder=self.encoder,
-            inputs=self.inputs,  # type: ignore[arg-type]
-            outputs=self.outputs,  # type: ignore[arg-type]
-            weights=self.weights,
-            blind_to=split(self.blind_to),
-            classes=split(self.classes) or None,
-            endpoint=endpoint or None,
-        )
-
-    def _endpoint(self) -> dict[str, Any]:
-        """The settings of an endpoint that were given."""
-        names = ("form", "timeout", "per_second", "prompt", "cache", *SERVING)
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+def described(options: ModelOptions, *, dry_run: bool = False) -> ModelFile:
+    """Return the description of a model: its TOML file, or the options."""
+    assert options.model is not None
+    given: dict[str, Any] = {
+        "encoder": options.encoder,
+        "weights": None if options.weights is None else str(options.weights),
+        "inputs": None if options.inputs == "auto" else options.inputs,
+        "classes": split(options.classes) or None,
+        "dry_run": True if dry_run else None,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    file = read_model_file(options.model) or ModelFile(model=options.model)
+    return msgspec.structs.replace(file, **given)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditedModel(ModelOptions):
-    """The options of `audit`, which trains a network where no model is named."""
-
-    model: Annotated[str | None, typer.Option(help=MODELS)] = None
-    dry_run: Annotated[bool, typer.Option("--dry-run", help=DRY_RUN, rich_help_panel=MODEL)] = False
-
-    def _endpoint(self) -> dict[str, Any]:
-        return super()._endpoint() | ({"dry_run": True} if self.dry_run else {})
-
-
-def _check_endpoint(model: str, endpoint: dict[str, Any]) -> None:
-    """Refuse settings of an endpoint for another model, or for another kind of endpoint."""
-    is_chat, is_service = model.startswith("chat:"), model.startswith(("http://", "https://"))
-    for name in endpoint:
-        if name in CHAT_ONLY and not is_chat:
-            kind = "a chat endpoint (chat:https://…)"
-        elif not is_service and (name in ("form", *SERVING) or not is_chat):
-            kind = "an endpoint (https://…)"
-        else:
-            continue
-        raise SettingError(f"--{name.replace('_', '-')} is for {kind}; the model is {model}.")
+def read_model_file(model: str) -> ModelFile | None:
+    """Read a TOML file that describes a model; None if the model is not such a file."""
+    if not model.endswith(".toml"):
+        return None
+    try:
+        return msgspec.toml.decode(Path(model).read_bytes(), type=ModelFile)
+    except OSError as error:
+        raise StorageError(f"Cannot read {model}: {error.strerror}. Check the path.") from error
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise SettingError(
+            f"{model} does not describe a model: {error}. It takes {', '.join(_KEYS)}."
+        ) from error
 
 
-def nothing_to_train() -> Model:
-    """Refuse to train where a model must be named."""
-    raise SettingError("Name the model: --model.")
+_KEYS = [name for name in ModelFile.__struct_fields__ if name != "dry_run"]
+
+
+def chat_options(model: str, *, dry_run: bool) -> tuple[str, dict[str, Any]]:
+    """Return the model of texts or names, and the settings of a chat endpoint."""
+    file = described(ModelOptions(model=model), dry_run=dry_run)
+    return file.model, {name: file.endpoint[name] for name in CHAT_ONLY if name in file.endpoint}
+
+
+def opener(options: ModelOptions) -> Callable[[Dataset], Model] | None:
+    """Return what opens the model of a run that the user names; None where none is named."""
+    return None if options.model is None else lambda data: open_model(options, data)
+
+
+def open_model(
+    options: ModelOptions,
+    data: Dataset,
+    train: Callable[[], Model] | None = None,
+    *,
+    dry_run: bool = False,
+) -> Model:
+    """Open the model, or train a network where none is named."""
+    is_trained = isinstance(options, AuditedModel) and options.model in TRAINED
+    if options.model is None or is_trained or (Path(options.model) / "audit.json").exists():
+        given = {
+            "--encoder": options.encoder,
+            "--weights": options.weights,
+            "--classes": options.classes,
+            "--inputs": options.inputs != "auto",
+            "--dry-run": dry_run,
+        }
+        for option, value in given.items():
+            if value:
+                raise SettingError(
+                    f"{option} goes with a model of your own (--model). Leave it out."
+                )
+        if is_trained and train is not None:
+            return train()
+        if options.model is None or is_trained:
+            raise SettingError("Name the model: --model.")
+        from fairprobe.runs.reopen import model_of_run
+
+        return model_of_run(Path(options.model), data)
+    from fairprobe.models import load_model
+
+    file = described(options, dry_run=dry_run)
+    file.check()
+    return load_model(
+        file.model,
+        data,
+        encoder=file.encoder,
+        inputs=file.inputs,  # type: ignore[arg-type]
+        outputs=file.outputs,  # type: ignore[arg-type]
+        weights=file.weights,
+        blind_to=file.blind_to,
+        classes=file.classes or None,
+        endpoint=file.endpoint or None,
+    )
 
 
 def split(text: str) -> list[str]:

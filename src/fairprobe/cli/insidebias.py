@@ -12,8 +12,6 @@ import typer
 
 from fairprobe.cli.common import (
     NOTHING_JUDGED,
-    AsJson,
-    Quiet,
     app,
     command_line,
     output,
@@ -22,13 +20,14 @@ from fairprobe.cli.common import (
     say,
     write_json,
 )
+from fairprobe.options import AUDIT, DATA, MEASURE, MODEL, RUN, AsJson, Quiet, Seed, option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from fairprobe.images.insidebias_run import InsideBiasRun, NotJudged
 
-MODEL = (
+NETWORK = (
     "module:function or file.py:function that returns a torch module, a file (.onnx, .pt2, .keras)"
     " of a network for images, or a folder that save_pretrained of transformers wrote."
 )
@@ -41,50 +40,56 @@ CRITERIA = (
 )
 
 
-@app.command()
+@app.command(rich_help_panel=AUDIT)
 def insidebias(
-    model: Annotated[str, typer.Option(help=MODEL)],
+    model: Annotated[str, option(MODEL, NETWORK)],
     groups: Annotated[
         Path,
-        typer.Option(
-            help=(
+        option(
+            DATA,
+            (
                 "A folder with a folder of images for each group; few images show only large"
                 " differences."
-            )
+            ),
         ),
     ],
     layer: Annotated[
         str | None,
-        typer.Option(help="The layer that decides.", show_default="the last convolutional one"),
+        option(MODEL, "The layer that decides.", show_default="the last convolutional one"),
     ] = None,
     weights: Annotated[
-        Path | None, typer.Option(help="safetensors for the network of module:function.")
+        Path | None, option(MODEL, "safetensors for the network of module:function.")
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(
-            help=(
+        option(
+            DATA,
+            (
                 "CSV with the columns file (path below --groups) and label (number of the class"
                 " from 0): how often the network is right, in each group and beside the commonest"
                 " label."
-            )
+            ),
         ),
     ] = None,
-    criteria: Annotated[Path | None, typer.Option(help=CRITERIA)] = None,
+    criteria: Annotated[Path | None, option(DATA, CRITERIA)] = None,
     confident: Annotated[
         float | None,
-        typer.Option(
-            help="Only images of which the network is surer than this, such as 0.99.", min=0, max=1
+        option(
+            MEASURE,
+            "Only images of which the network is surer than this, such as 0.99.",
+            min=0,
+            max=1,
         ),
     ] = None,
     over_maps: Annotated[
         str,
-        typer.Option(help="Over the maps of a layer: maximum, or average (the paper tried both)."),
+        option(MEASURE, "Over the maps of a layer: maximum, or average (the paper tried both)."),
     ] = "maximum",
     tau: Annotated[
         float | None,
-        typer.Option(
-            help=(
+        option(
+            MEASURE,
+            (
                 "Show the paper's rule as well: biased if Λ is below this, such as 0.8 (the paper"
                 " prints none). Beside it stands how often chance alone gives such a Λ."
             ),
@@ -94,22 +99,23 @@ def insidebias(
     ] = None,
     reference: Annotated[
         list[str] | None,
-        typer.Option(
-            help=(
+        option(
+            MODEL,
+            (
                 "A network of the same architecture, trained on balanced data, given like --model."
                 " Repeat it: a group is named only where several agree."
-            )
+            ),
         ),
     ] = None,
     reference_weights: Annotated[
         list[Path] | None,
-        typer.Option(help="safetensors for each reference network, in the same order."),
+        option(MODEL, "safetensors for each reference network, in the same order."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the result as JSON to this file.")] = None,
+    out: Annotated[Path | None, option(RUN, "Write the result as JSON to this file.")] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write a report with figures, one HTML page, to this file.")
+        Path | None, option(RUN, "Write a report with figures, one HTML page, to this file.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="The seed of the resampling.")] = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fairprobe.catalogue import POST_HOC, REPAIRS
+from fairprobe.catalogue import POST_HOC
 from fairprobe.cli.common import (
     INTERRUPTED,
     NOTHING_JUDGED,
     OVER,
-    AsJson,
-    Quiet,
-    Resume,
     app,
     command_line,
     end,
@@ -25,245 +21,128 @@ from fairprobe.cli.common import (
     report_errors,
     tell_unfinished,
 )
-from fairprobe.cli.inputs import ModelOptions, RunTable, split
-from fairprobe.cli.options import Overwrite, grouped
+from fairprobe.cli.inputs import opener, split
 from fairprobe.errors import SettingError
+from fairprobe.options import (
+    DATA,
+    PROVE,
+    AsJson,
+    ModelOptions,
+    Out,
+    Overwrite,
+    Quiet,
+    RepairOptions,
+    RepairSettings,
+    Resume,
+    Table,
+    grouped,
+    option,
+    read_settings,
+    refuse_unknown,
+)
 
 if TYPE_CHECKING:
     from fairprobe.documents.table import TableRun
     from fairprobe.networks import Training
     from fairprobe.repairs import PostHoc, Repair
 
-WITH = (
-    f"How to repair: {', '.join(REPAIRS)}, or one with a variant such as cfair+iifr, train a"
-    f" network; {', '.join(POST_HOC)} stand around any model of your own. 'fairprobe repairs'"
-    " explains them."
-)
 GOALS = ("individual", "parity", "odds")
-STRENGTH = (
-    "How strongly: a weight such as λ, or the share of findings of retrain; 'fairprobe repairs'"
-    " explains each. Not given, it is chosen."
-)
-LABELS = (
-    "retrain: where labels come from, soft, vote or seed. counterfactual: truth, or own for what"
-    " the network answers."
-)
-TRADE_OFFS = (
-    "counterfactual: its goals with their priorities, such as individual=2,parity=1; individual,"
-    " parity (groups get an answer equally often) and odds (also given the truth)."
-)
-RATE = (
-    "The learning rate of the optimizer: 0.001 of adam, 0.1 of adadelta, as IIFR trains on Adult"
-    " (on COMPAS and German Credit with 1)."
-)
-CRITERION = "thresholds: what is made equal, demographic_parity or equal_opportunity."
 
 
-@dataclass(frozen=True, kw_only=True)
-class RepairOptions:
-    """Settings of all repairs. One that a repair does not have is rejected."""
+def _repair(options: RepairOptions, settings: RepairSettings) -> Repair | PostHoc:
+    """Return the repair with its settings, refused before anything is trained."""
+    from fairprobe.repairs import Repair, any_repair_named
 
-    with_: Annotated[str, typer.Option("--with", help=WITH)] = "counterfactual"
-    strength: Annotated[
-        float | None, typer.Option(help=STRENGTH, show_default="chosen on validation people")
-    ] = None
-    from_scratch: Annotated[
-        bool,
-        typer.Option(
-            "--from-scratch", help="Begin with fresh weights instead of those of the network."
-        ),
-    ] = False
-    threshold: Annotated[
-        float | None,
-        typer.Option(help="iifr: how similar a pair must be, a cosine.", show_default="0.8"),
-    ] = None
-    labels: Annotated[str | None, typer.Option(help=LABELS, show_default="soft; truth")] = None
-    single: Annotated[
-        bool,
-        typer.Option(
-            "--single", help="retrain: add findings as they are, not with every sensitive value."
-        ),
-    ] = False
-    real: Annotated[
-        float | None,
-        typer.Option(help="retrain: the share from around real people.", show_default="0.5"),
-    ] = None
-    rounds: Annotated[
-        int | None,
-        typer.Option(help="retrain: how often to search and train again.", show_default="1"),
-    ] = None
-    balanced: Annotated[
-        bool,
-        typer.Option(
-            "--balanced", help="cfair: let rare classes and groups weigh as much as common ones."
-        ),
-    ] = False
-    by_share: Annotated[
-        bool,
-        typer.Option(
-            "--by-share", help="average: let each sensitive value count as often as it occurs."
-        ),
-    ] = False
-    optimizer: Annotated[
-        str | None,
-        typer.Option(
-            help="What trains the network: adam, or adadelta as in the IIFR paper.",
-            show_default="adam",
-        ),
-    ] = None
-    learning_rate: Annotated[float | None, typer.Option(help=RATE, show_default="0.001; 0.1")] = (
-        None
-    )
-    criterion: Annotated[
-        str | None, typer.Option(help=CRITERION, show_default="demographic_parity")
-    ] = None
-    max_handed_over: Annotated[
-        float | None,
-        typer.Option(
-            help="abstain: refuse to hand more than this percentage of people to a human.",
-            show_default="10",
-        ),
-    ] = None
-    goals: Annotated[str, typer.Option(help=TRADE_OFFS, show_default="individual=1")] = ""
-
-    def repair(self) -> Repair | PostHoc:
-        """Create the repair with its settings, before anything is trained."""
-        from fairprobe.repairs import Repair, any_repair_named
-
-        settings = self._settings()
-        if self.with_ in POST_HOC:
-            if self.strength is not None or self.from_scratch:
-                raise SettingError(
-                    f"The repair '{self.with_}' trains nothing, so it has no strength and does not"
-                    " begin from scratch. Leave --strength and --from-scratch out."
-                )
-            return any_repair_named(self.with_, **settings)
-        start = "scratch" if self.from_scratch else "fine-tune"
-        repair = any_repair_named(self.with_, start=start, **settings)
-        if self.strength is not None and isinstance(repair, Repair):
-            return repair.at_strength(self.strength)
-        return repair
-
-    def _settings(self) -> dict[str, Any]:
-        handed = self.max_handed_over
-        given: dict[str, Any] = {
-            "threshold": self.threshold,
-            "labels": self.labels,
-            "real": self.real,
-            "rounds": self.rounds,
-            "criterion": self.criterion,
-            "training": self._training(),
-            "max_handed_over": None if handed is None else handed / 100,
-            "copies": False if self.single else None,
-            "balanced": True if self.balanced else None,
-            "weights": "shares" if self.by_share else None,
-            **_priorities(self.goals),
-        }
-        return {name: value for name, value in given.items() if value is not None}
-
-    def _training(self) -> Training | None:
-        """Return the training settings, if any is given."""
-        from fairprobe.networks import Training
-
-        if self.optimizer is None and self.learning_rate is None:
-            return None
-        rate = self.learning_rate
-        if rate is None:
-            rate = 0.1 if self.optimizer == "adadelta" else Training.learning_rate
-        if not 0 < rate < inf:
+    given = _arguments(settings)
+    if options.with_ in POST_HOC:
+        if options.strength is not None or settings.from_scratch:
             raise SettingError(
-                f"--learning-rate must be a number above 0, such as 0.1; got {rate}."
+                f"The repair '{options.with_}' trains nothing, so it has no strength and does not"
+                " begin from scratch. Leave --strength and --set from_scratch out."
             )
-        return Training(optimizer=self.optimizer or "adam", learning_rate=rate)  # type: ignore[arg-type]  # checked there
+        return any_repair_named(options.with_, **given)
+    start = "scratch" if settings.from_scratch else "fine-tune"
+    repair = any_repair_named(options.with_, start=start, **given)
+    if options.strength is not None and isinstance(repair, Repair):
+        return repair.at_strength(options.strength)
+    return repair
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProofOptions:
-    """Options of the proof: what a repair must keep, and how that is measured."""
-
-    max_accuracy_drop: Annotated[
-        float, typer.Option(help="Refuse a repair that costs more points of accuracy than this.")
-    ] = 2.0
-    max_harm: Annotated[
-        float,
-        typer.Option(
-            help="Refuse a repair after which another attribute decides this many times as often."
-        ),
-    ] = 1.3
-    accept_anyway: Annotated[
-        bool,
-        typer.Option(
-            "--accept-anyway", help="Keep the repaired network even if it would be refused."
-        ),
-    ] = False
-    choose: Annotated[
-        str | None,
-        typer.Option(
-            help="Which point of the trade-off: fairness, accuracy, or its number in the report.",
-            show_default="fairness",
-        ),
-    ] = None
-    no_curve: Annotated[
-        bool,
-        typer.Option(
-            "--no-curve", help="Try no other strengths: quicker, without the trade-off picture."
-        ),
-    ] = False
-    samples: Annotated[
-        int | None,
-        typer.Option(
-            help="Possible people drawn to measure how common discrimination is.",
-            show_default="as many as in the run",
-        ),
-    ] = None
-    max_seeds: Annotated[
-        int, typer.Option(help="Train at most this many pairs of networks to decide.")
-    ] = 12
-
-    def settings(self, strength: float | None) -> dict[str, Any]:
-        """As `repair_run` takes them."""
-        if self.choose is not None and (self.no_curve or strength is not None):
-            raise SettingError(
-                "--choose picks a point of the trade-off; --no-curve leaves the trade-off out, and"
-                " --strength decides itself. Leave one of them out."
-            )
-        return {
-            "max_accuracy_drop": self.max_accuracy_drop / 100,
-            "max_harm": self.max_harm,
-            "force": self.accept_anyway,
-            "curve": not self.no_curve,
-            "choose": _choice(self.choose) if strength is None else False,
-            "samples": self.samples,
-            "max_seeds": self.max_seeds,
-        }
+def _arguments(settings: RepairSettings) -> dict[str, Any]:
+    handed = settings.max_handed_over
+    goals = {name: getattr(settings, name) for name in GOALS}
+    if any(value is not None for value in goals.values()):
+        goals = {name: value or 0.0 for name, value in goals.items()}
+    given: dict[str, Any] = {
+        "threshold": settings.threshold,
+        "labels": settings.labels,
+        "real": settings.real,
+        "rounds": settings.rounds,
+        "criterion": settings.criterion,
+        "training": _training(settings),
+        "max_handed_over": None if handed is None else handed / 100,
+        "copies": False if settings.single else None,
+        "balanced": True if settings.balanced else None,
+        "weights": "shares" if settings.by_share else None,
+        **goals,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
-@app.command()
+def _training(settings: RepairSettings) -> Training | None:
+    """Return how to train, if that is chosen."""
+    from fairprobe.networks import Training
+
+    optimizer, rate = settings.optimizer, settings.learning_rate
+    if optimizer is None and rate is None:
+        return None
+    if rate is None:
+        rate = 0.1 if optimizer == "adadelta" else Training.learning_rate
+    if not 0 < rate < inf:
+        raise SettingError(f"learning_rate must be a number above 0, such as 0.1; got {rate}.")
+    return Training(optimizer=optimizer or "adam", learning_rate=rate)  # type: ignore[arg-type]  # checked there
+
+
+def _proof(options: RepairOptions) -> dict[str, Any]:
+    """Return what a repair must keep, and how that is measured, as `repair_run` takes it."""
+    if options.choose is not None and (options.no_curve or options.strength is not None):
+        raise SettingError(
+            "--choose picks a point of the trade-off; --no-curve leaves the trade-off out, and"
+            " --strength decides itself. Leave one of them out."
+        )
+    return {
+        "max_accuracy_drop": options.max_accuracy_drop / 100,
+        "max_harm": options.max_harm,
+        "force": options.accept_anyway,
+        "curve": not options.no_curve,
+        "choose": _choice(options.choose) if options.strength is None else False,
+        "samples": options.samples,
+        "max_seeds": options.max_seeds,
+    }
+
+
+@app.command(rich_help_panel=PROVE)
 @grouped
 def repair(
     run: Annotated[Path, typer.Argument(help="The run folder whose network is to be repaired.")],
     *,
     how: RepairOptions,
-    proof: ProofOptions,
     sensitive: Annotated[
         str,
-        typer.Option(
-            help="The sensitive attributes, separated by commas.", show_default="those of the run"
-        ),
+        option(DATA, "The sensitive attributes, with commas.", show_default="those of the run"),
     ] = "",
-    table: RunTable = None,
+    table: Table = None,
     named: ModelOptions,
-    out: Annotated[
-        Path | None, typer.Option(help="The run folder to write.", show_default="RUN-REPAIR")
-    ] = None,
+    out: Out = None,
     overwrite: Overwrite = False,
     resume: Resume = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Repair the network of a run, measure what that did, and write a new run with the repaired
-    network. A network of your own is written in the format it came in, into the folder model of
-    the new run; your files stay as they are.
+    """Repair the model of a run, and prove what that did.
+
+    The new run has the repaired network. A network of your own is written in the format it came in,
+    into the folder model of the new run; your files stay as they are.
 
     The network is measured before and after on the same people, beside controls: a blind network,
     a network trained again without repair, and one trained again with random people. The repair and
@@ -284,18 +163,20 @@ def repair(
 
       fairprobe repair runs/credit --table credit.csv --model credit.onnx
 
-      fairprobe repair runs/adult --sensitive gender,race --goals individual=2,parity=1
+      fairprobe repair runs/adult --sensitive gender,race --set individual=2 --set parity=1
 
       fairprobe repair runs/adult-gender --choose accuracy
 
-      fairprobe repair runs/adult-gender --with retrain --rounds 2 --out runs/retrained
+      fairprobe repair runs/adult-gender --with retrain --set rounds=2 --out runs/retrained
 
       fairprobe repair runs/forest --table people.csv --model forest.skops --with average
 
       fairprobe repair runs/german-age --with cfair+iifr --strength 0.5 --max-accuracy-drop 3
     """
     with report_errors():
-        settings, chosen = proof.settings(how.strength), how.repair()
+        more, unknown = read_settings(RepairSettings, how.set_)
+        refuse_unknown(unknown, RepairSettings)
+        settings, chosen = _proof(how), _repair(how, more)
         folder = out or run.resolve().parent / f"{run.resolve().name}-{how.with_}"
         if folder.resolve() == run.resolve():
             raise SettingError(
@@ -303,7 +184,7 @@ def repair(
                 " refused. Name another folder."
             )
         tell_unfinished(folder, resume=resume)
-        settings |= {"sensitive": tuple(split(sensitive)), "table": table, "model": named.opener()}
+        settings |= {"sensitive": tuple(split(sensitive)), "table": table, "model": opener(named)}
         staged = {"overwrite": overwrite, "resume": resume}
         document = _write(run, folder, chosen, settings, staged, show=not (quiet or as_json))
         print_run(document, folder, as_json=as_json, quiet=quiet)
@@ -356,22 +237,3 @@ def _choice(text: str | None) -> Any:
     if text is None:
         return True
     return int(text) if text.isdecimal() else text
-
-
-def _priorities(text: str) -> dict[str, float]:
-    """Parse the goals of a repair, those that are not named with priority 0."""
-    if not text:
-        return {}
-    found = dict.fromkeys(GOALS, 0.0)
-    for part in split(text):
-        name, _, weight = part.partition("=")
-        try:
-            found[name.strip()] = float(weight or 1)
-        except ValueError:
-            found[""] = 0.0
-    if found.keys() != set(GOALS):
-        raise SettingError(
-            f"Goals are named with their priorities, such as individual=2,parity=1, of"
-            f" {', '.join(GOALS)}; got '{text}'."
-        )
-    return found

@@ -11,37 +11,37 @@ import typer
 
 from fairprobe.cli.common import app, output, report_errors
 from fairprobe.errors import SettingError
+from fairprobe.options import LOOK, RUN, option
 
 PORT, UPLOAD = 8742, 200
 MODEL = "The server that is the model of a run, to ask it what if. Repeat it for other runs."
 NEEDS = "The dashboard needs more packages. Install them: pip install 'fairprobe[serve]'."
 
 
-@app.command()
+@app.command(rich_help_panel=LOOK)
 def serve(
     runs: Annotated[
         Path, typer.Argument(help="The folder whose runs are shown, folders below included.")
     ] = Path("runs"),
     models: Annotated[
         Path | None,
-        typer.Option(help="A folder with models of your own, to audit and to ask.", metavar="DIR"),
+        option(RUN, "A folder with models of your own, to audit and to ask.", metavar="DIR"),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help=MODEL, metavar="RUN=URL", show_default=False),
+        option(RUN, MODEL, metavar="RUN=URL", show_default=False),
     ] = None,
-    port: Annotated[
-        int, typer.Option(help="The port on this machine; 0 for any that is free.")
-    ] = PORT,
+    port: Annotated[int, option(RUN, "The port on this machine; 0 for any that is free.")] = PORT,
     jobs: Annotated[
         int | None,
-        typer.Option(help="How many audits and repairs run at once.", show_default="one a core"),
+        option(RUN, "How many audits and repairs run at once.", show_default="one a core"),
     ] = None,
-    max_upload: Annotated[int, typer.Option(help="The largest table to upload, in MB.")] = UPLOAD,
+    max_upload: Annotated[int, option(RUN, "The largest table to upload, in MB.")] = UPLOAD,
     state: Annotated[
         Path | None,
-        typer.Option(
-            help="The folder for the queue and the uploads.",
+        option(
+            RUN,
+            "The folder for the queue and the uploads.",
             show_default="one in your state folder",
             metavar="DIR",
         ),

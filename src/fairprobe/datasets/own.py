@@ -91,7 +91,7 @@ def open_table(
     if people.shape[1] == 0:
         raise DataError(
             f"The table has no column besides the label '{label}', so nothing describes a person."
-            + (f" Left out as ids: {', '.join(ids)}; keep them with --keep." if ids else "")
+            + (f" Left out as ids: {', '.join(ids)}; keep them with --set keep." if ids else "")
         )
     if declared is None:
         coding, notes = _inferred(people, groups, table)
@@ -225,7 +225,7 @@ def _checked_keep(names: list[str], columns: list[str], *, has_domain: bool) -> 
     if names and has_domain:
         raise SettingError(
             "With a domain file, the file says which columns are kept: declare"
-            f" '{names[0]}' there, or leave `keep` (--keep) out."
+            f" '{names[0]}' there, or leave `keep` (--set keep) out."
         )
     for name in names:
         _check_column(name, "to keep", columns)

@@ -147,8 +147,8 @@ def _verdict(run: ImagesRun) -> Verdict:
     if best is None:
         text = (
             f"A change of {run.change.cap:g} did not flip the attribute head's opinion on {name}"
-            " for any face, so there was nothing to search. A larger change (--epsilon, --cap) may"
-            " flip it."
+            " for any face, so there was nothing to search. A larger change (--set epsilon, cap)"
+            " may flip it."
         )
         return Verdict(f"Nothing to search: no face’s {name} could be flipped", text)
     strict, loose = best.found.own.strict.idis, best.found.own.loose.idis

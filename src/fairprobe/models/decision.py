@@ -79,7 +79,7 @@ class Decision:
             raise SettingError(
                 f"A threshold decides between two answers; '{data.name}' has"
                 f" {len(data.classes)}: {', '.join(data.classes)}. Give what each answer costs"
-                " instead: Decision(costs=...), or --costs."
+                " instead: Decision(costs=...), or --decision FILE.csv."
             )
         if not self.thresholds:
             assert self.threshold is not None
@@ -191,7 +191,7 @@ def _of_groups(given: Decision, data: Outline, positive: int) -> DecisionRule:
         if len(domain.sensitive) != 1:
             raise SettingError(
                 "Thresholds for groups: of which attribute? Name it, by='sex' in Python or"
-                " 'sex:female=0.3,sex:male=0.4' as --decision-threshold."
+                " 'sex:female=0.3,sex:male=0.4' as --decision."
             )
         by = domain.sensitive[0]
     if by not in domain.names:
@@ -214,7 +214,7 @@ def _of_groups(given: Decision, data: Outline, positive: int) -> DecisionRule:
         if absent:
             raise SettingError(
                 f"There is no threshold for {by} '{absent[0]}'. Give one for each value, or"
-                " `threshold` for all others (--decision-threshold"
+                " `threshold` for all others (--decision"
                 " '0.5,female=0.3')."
             )
         others = int(
@@ -223,7 +223,7 @@ def _of_groups(given: Decision, data: Outline, positive: int) -> DecisionRule:
         if others:
             raise SettingError(
                 f"{others:,} people of '{data.name}' have an unknown {by} and would have no"
-                " threshold. Give `threshold` for all others (--decision-threshold"
+                " threshold. Give `threshold` for all others (--decision"
                 " '0.5,female=0.3')."
             )
     default = nan if given.threshold is None else given.threshold

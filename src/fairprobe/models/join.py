@@ -422,7 +422,7 @@ class Feed(Trial):
         )
         sensitive = self.data.domain.sensitive
         hint = (
-            f" If it is not given {' and '.join(sensitive)}, say so (--blind-to)."
+            f" If it is not given {' and '.join(sensitive)}, say so (`blind_to`)."
             if opened.width == len(seen) - len(sensitive)
             else ""
         )

@@ -14,6 +14,7 @@ A job without a result whose lock is free was lost with its processes; it is sta
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -32,7 +33,8 @@ from fairprobe import results
 from fairprobe.documents.files import read_bytes
 from fairprobe.errors import SettingError, StorageError
 from fairprobe.locks import lock_file, unlock
-from fairprobe.results import Count, Number, decode
+from fairprobe.options import AUDIT_FORM, REPAIR_FORM, TRAINED, Field
+from fairprobe.results import decode
 from fairprobe.runs.store import AUDIT
 from fairprobe.serve.outcome import RESULT, Result, write_result
 from fairprobe.serve.settings import ServeSettings
@@ -56,7 +58,7 @@ State: TypeAlias = Literal["waiting", "running", "done", "refused", "failed", "c
 
 class AuditJob(results.Result, frozen=True, kw_only=True, tag_field="job", tag="audit"):
     """An audit of a packaged data set (`dataset`) or of an uploaded `table`, with a network that is
-    trained or with a `model` of the folder of models.
+    trained (lfcn, hfcn, auto) or with a `model` of the folder of models; and its form's `options`.
     """
 
     out: RunName
@@ -64,17 +66,14 @@ class AuditJob(results.Result, frozen=True, kw_only=True, tag_field="job", tag="
     dataset: str = ""
     table: str = ""
     label: str = ""
-    favourable: str = ""
+    favorable: str = ""
     sensitive: list[str]
-    network: str = "auto"
     model: str = ""
     encoder: str = ""
-    people: Literal["plausible", "possible"] = "plausible"
-    method: str = "auto"
-    seeds: Count = 1000
-    seconds: Number | None = None
-    samples: Count = 50_000
-    seed: Count = 0
+    options: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self.options, AUDIT_FORM)
 
 
 class RepairJob(results.Result, frozen=True, kw_only=True, tag_field="job", tag="repair"):
@@ -94,9 +93,17 @@ class RepairJob(results.Result, frozen=True, kw_only=True, tag_field="job", tag=
     blind_to: list[str] = msgspec.field(default_factory=list)
     classes: list[str] = msgspec.field(default_factory=list)
     repair: str
-    strength: Number | None = None
-    max_accuracy_drop: Number = 2.0
-    max_seeds: Count = 12
+    options: dict[str, str | int | float] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self.options, REPAIR_FORM)
+
+
+def _check(options: dict[str, str | int | float], declared: dict[str, Field]) -> None:
+    """Raise ValueError for options or values that the form does not have."""
+    for name, value in options.items():
+        if name not in declared or not declared[name].takes(value):
+            raise ValueError(f"{name} = {value!r} is no option of this job")
 
 
 Job: TypeAlias = AuditJob | RepairJob
@@ -142,45 +149,48 @@ class JobView(msgspec.Struct, frozen=True):
 
 
 def command(job: Job, settings: ServeSettings) -> list[str]:
-    """The arguments of `fairprobe`. Values cannot be taken for options."""
-    given: dict[str, object] = {"out": settings.runs / job.out}
+    """Return the arguments of `fairprobe`. Values cannot be taken for options."""
+    given: dict[str, object] = {"out": settings.runs / job.out, **job.options}
     if isinstance(job, RepairJob):
         name, subject = "repair", str(settings.runs / job.run)
         given |= {
             "with": job.repair,
-            "strength": job.strength,
-            "max-accuracy-drop": job.max_accuracy_drop,
-            "max-seeds": job.max_seeds,
             "table": _upload(settings, job.table) if job.table else None,
         }
         if job.model:
             given |= {
                 "weights": _model(settings, job.weights),
                 "inputs": job.inputs,
-                "outputs": job.outputs,
-                "blind-to": ",".join(job.blind_to),
                 "classes": ",".join(job.classes),
             }
     else:
         name, subject = "audit", job.dataset
-        given |= {
-            "sensitive": ",".join(job.sensitive),
-            "network": None if job.model else job.network,
-            "people": job.people,
-            "method": job.method,
-            "seeds": job.seeds,
-            "seconds": job.seconds,
-            "samples": job.samples,
-            "seed": job.seed,
-        }
+        given["sensitive"] = ",".join(job.sensitive)
         if job.table:
             subject = str(_upload(settings, job.table))
-            given |= {"label": job.label, "favourable": job.favourable}
+            given |= {"label": job.label, "favorable": job.favorable}
     if job.model:
-        given["model"] = _model(settings, job.model)
+        is_trained = isinstance(job, AuditJob) and job.model in TRAINED
+        given["model"] = job.model if is_trained else _model(settings, job.model)
         given["encoder"] = _model(settings, job.encoder)
-    words = [f"--{key}={value}" for key, value in given.items() if value not in (None, "")]
+    words = [
+        f"--{key.replace('_', '-')}={value}"
+        for key, value in given.items()
+        if value not in (None, "")
+    ]
     return [name, *words, "--", subject]
+
+
+def description(job: Job, settings: ServeSettings) -> str:
+    """Describe the model of a repair in TOML, if it has settings without an option of their own."""
+    if isinstance(job, AuditJob) or not (job.blind_to or job.outputs != "auto"):
+        return ""
+    lines = {
+        "model": str(_model(settings, job.model)),
+        "outputs": job.outputs,
+        "blind_to": job.blind_to,
+    }
+    return "".join(f"{name} = {json.dumps(value)}\n" for name, value in lines.items())
 
 
 def _upload(settings: ServeSettings, key: str) -> Path:
@@ -341,6 +351,12 @@ class Queue:
             return self._end(folder, 2, LOST)
         try:
             arguments = command(view.job, self._settings)
+            if described := description(view.job, self._settings):
+                write_text(folder / "model.toml", described)
+                arguments = [
+                    f"--model={folder / 'model.toml'}" if word.startswith("--model=") else word
+                    for word in arguments
+                ]
         except SettingError as error:
             return self._end(folder, 2, str(error))
         if attempts:

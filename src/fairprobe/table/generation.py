@@ -256,7 +256,7 @@ CUT_SHORT = {
     "interrupted": "The search was interrupted, so it might have found more. Audit again.",
     "wanted": (
         "The search ended when it had as many as were wanted, so it might have found more. Audit"
-        " again with a higher --wanted."
+        " again with a higher --max-findings."
     ),
 }
 IDIS = Measure(

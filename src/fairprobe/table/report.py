@@ -351,7 +351,7 @@ def _data_notes(run: TableRun) -> list[str]:
     if data.origin is not None and data.origin.ids:
         written.append(
             f"Left out, because they look like ids: {quoted(data.origin.ids)}. Nearly every row has"
-            " its own value. Use --keep to keep a column."
+            " its own value. Use --set keep to keep a column."
         )
     if data.origin is not None and data.origin.weights is not None:
         written.append(

@@ -40,7 +40,7 @@ def check_settings(
         elif variant is not None:
             raise SettingError(
                 f"The variant '{variant}' goes with a method, and none is named. Name one, such as"
-                " neuronfair; 'fairprobe methods' lists them with their variants."
+                " neuronfair; 'fairprobe list methods' lists them with their variants."
             )
     elif not isinstance(method, Method):
         raise SettingError(
@@ -135,7 +135,7 @@ def parsed_taus(words: str) -> tuple[float, ...]:
         ]
     except ValueError as error:
         raise SettingError(
-            f"--tau is '{words}'; expected numbers of 0 or more, or 'boundary', separated by"
-            " commas: --tau 0.001,boundary."
+            f"tau is '{words}'; expected numbers of 0 or more, or 'boundary', separated by"
+            " commas: --set tau=0.001,boundary."
         ) from error
     return check_taus(taus)

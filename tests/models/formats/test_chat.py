@@ -85,7 +85,7 @@ def test_a_wrong_prompt_file_is_explained(text: str, message: str, tmp_path: Pat
 def test_a_missing_prompt_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="There is no prompt file"):
         read_prompt(tmp_path / "none.toml")
-    with pytest.raises(SettingError, match="--prompt"):
+    with pytest.raises(SettingError, match="needs a prompt file"):
         load_text_model("chat:http://localhost:1/v1")
 
 

@@ -27,7 +27,7 @@ def test_every_format_describes_itself(form: Format) -> None:
     assert form.about.endswith(".")
     assert all([form.name, form.title, form.given, form.white_box])
     assert all(ending == ending.lower() and ending[0] == "." for ending in form.endings)
-    assert form.name in CliRunner().invoke(app, ["formats"]).stdout
+    assert form.name in CliRunner().invoke(app, ["list", "formats"]).stdout
 
 
 def test_a_name_or_an_ending_belongs_to_one_format() -> None:
@@ -51,8 +51,8 @@ def test_messages_about_models_list_all_formats(tmp_path: Path) -> None:
 
 
 def test_the_command_lists_formats_for_people_and_programs() -> None:
-    written = CliRunner().invoke(app, ["formats", "--format", "markdown"]).stdout
-    listed = json.loads(CliRunner().invoke(app, ["formats", "--format", "json"]).stdout)
+    written = CliRunner().invoke(app, ["list", "formats", "--as", "markdown"]).stdout
+    listed = json.loads(CliRunner().invoke(app, ["list", "formats", "--as", "json"]).stdout)
     assert [entry["name"] for entry in listed] == [form.name for form in FORMATS]
     assert all(form.title in written for form in FORMATS)
 

@@ -328,7 +328,7 @@ def open_chat(address: str, *, prompt: Prompt | Path | str | None = None, **sett
     """Open the chat endpoint at an address, with the prompt of a file."""
     if prompt is None:
         raise SettingError(
-            f"A chat endpoint ({SCHEME}https://…) needs a prompt file: --prompt prompt.toml."
+            f'A chat endpoint ({SCHEME}https://…) needs a prompt file: `prompt = "prompt.toml"`'
         )
     asked = prompt if isinstance(prompt, Prompt) else read_prompt(prompt)
     try:

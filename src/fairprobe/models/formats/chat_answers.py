@@ -210,5 +210,5 @@ class Cache:
         except (sqlite3.Error, msgspec.DecodeError, OSError) as error:
             raise StorageError(
                 f"The cache of answers {self.path} cannot be used: {error}. Name another file"
-                " (--cache), or remove this one."
+                " (`cache`), or remove this one."
             ) from error

@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from fairprobe import datasets
-from fairprobe.catalogue import METHODS, REPAIRS
+from fairprobe.catalogue import REPAIRS
 from fairprobe.errors import SettingError, suggest
+from fairprobe.options import AUDIT_FORM, REPAIR_FORM, TRAINED, Field
 from fairprobe.serve.desk import Desk, Given, address, answer, desk_of, run_of
 from fairprobe.serve.jobs import NAME, AuditJob, RepairJob
 from fairprobe.serve.opened import models_in
 from fairprobe.serve.pages.run import links
 from fairprobe.serve.uploads import columns_of, keep, upload_of, upload_with, uploads
-from fairprobe.table.subject import NETWORKS
 
 AT_ONCE = 2**20  # bytes
 
@@ -55,8 +55,8 @@ def show(request: Request) -> Response:
         uploads=uploads(desk.settings),
         most=desk.settings.most_upload // 10**6,
         chosen=chosen,
-        networks=NETWORKS,
-        methods=METHODS.all(),
+        networks=TRAINED,
+        fields=AUDIT_FORM.values(),
         models=models_in(desk.settings),
         folder=desk.settings.models,
     )
@@ -88,8 +88,8 @@ def _add_audit(desk: Desk, form: FormData) -> str:
     settings = desk.settings
     given = {key: value for key, value in form.items() if isinstance(value, str)}
     sensitive = [value for value in form.getlist("sensitive") if isinstance(value, str)]
-    table, model = given.get("table", ""), given.get("model", "")
-    encoder = given.get("encoder", "") if model else ""
+    table, model = given.get("table", ""), given.get("model", "auto")
+    encoder = given.get("encoder", "") if model not in TRAINED else ""
     if table:
         known = [column.name for column in columns_of(upload_of(settings, table).path)]
         label = _among(given.get("label", ""), known, "column to predict")
@@ -104,10 +104,9 @@ def _add_audit(desk: Desk, form: FormData) -> str:
         _among(each, known, "sensitive attribute")
         if "," in each:
             raise SettingError(f"The column '{each}' has a comma in its name. Rename it.")
-    if model:
-        files = [path.name for path in models_in(settings)]
-        _among(model, files, "model")
-        _among(encoder, ["", *files], "encoder")
+    files = [path.name for path in models_in(settings)]
+    _among(model, [*TRAINED, *files], "model")
+    _among(encoder, ["", *files], "encoder")
     return desk.queue.add(
         AuditJob(
             out=_name(given.get("name", "")),
@@ -115,17 +114,11 @@ def _add_audit(desk: Desk, form: FormData) -> str:
             dataset="" if table else data,
             table=table,
             label=label,
-            favourable=given.get("favourable", "") if table else "",
+            favorable=given.get("favorable", "") if table else "",
             sensitive=sensitive,
-            network=_among(given.get("network", "auto"), NETWORKS, "network"),
             model=model,
             encoder=encoder,
-            people="possible" if given.get("people") == "possible" else "plausible",
-            method=_among(given.get("method", "auto"), ["auto", *METHODS], "method"),
-            seeds=_whole(given, "seeds", 1000, least=1, most=10**6),
-            seconds=_number(given, "seconds", None, least=0.1, most=10**6),
-            samples=_whole(given, "samples", 50_000, least=100, most=10**7),
-            seed=_whole(given, "seed", 0, least=0, most=2**31),
+            options=_options(given, AUDIT_FORM),
         )
     )
 
@@ -140,6 +133,7 @@ def show_repair(request: Request) -> Response:
         active="runs",
         document=run.table,
         repairs=REPAIRS.all(),
+        fields=REPAIR_FORM.values(),
         needs_table=run.table.data.origin is not None
         and upload_with(run.settings, run.table.data.origin.sha256) is None,
     )
@@ -183,9 +177,7 @@ def _add_repair(request: Request, form: FormData) -> str:
             table="" if table is None else table.key,
             **own,
             repair=how,
-            strength=_number(given, "strength", None, least=0, most=10**6),
-            max_accuracy_drop=_number(given, "max_accuracy_drop", 2.0, least=0, most=100) or 0.0,
-            max_seeds=_whole(given, "max_seeds", 12, least=2, most=12),
+            options=_options(given, REPAIR_FORM),
         )
     )
 
@@ -209,23 +201,7 @@ def _name(given: str) -> str:
     return name
 
 
-def _number(
-    given: dict[str, str], name: str, usual: float | None, *, least: float, most: float
-) -> float | None:
-    text = given.get(name, "").strip()
-    if not text:
-        return usual
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not least <= number <= most:
-        raise SettingError(
-            f"'{text[:40]}' is not a number from {least:g} to {most:g} for"
-            f" {name.replace('_', ' ')}."
-        )
-    return number
-
-
-def _whole(given: dict[str, str], name: str, usual: int, *, least: int, most: int) -> int:
-    return int(_number(given, name, usual, least=least, most=most) or 0)
+def _options(given: dict[str, str], fields: dict[str, Field]) -> dict[str, str | int | float]:
+    """Read the options of a form; what was left empty keeps its default."""
+    read = {name: field.read(given.get(name, "").strip()) for name, field in fields.items()}
+    return {name: value for name, value in read.items() if value is not None}
