@@ -1,5 +1,5 @@
-"""What can be chosen by name: fairprobe's own parts, one line each, and those that installed
-packages add through entry points.
+"""Catalogues of parts chosen by name: fairprobe's own, and those that installed packages add
+through entry points.
 
 A part (a search method, a repair, a measure) describes itself: it has a `name`, a `title`, one
 sentence `about` it and more, declared beside its code. The command line, the reports and the
@@ -30,11 +30,11 @@ Part = TypeVar("Part")
 
 
 class PluginWarning(UserWarning):
-    """An installed package registers a part that cannot be used."""
+    """Warns that an installed package registers a part that cannot be used."""
 
 
 class Catalogue(Generic[Part]):
-    """The parts of one kind, called `noun` in messages. `own` maps names to "module:attribute", or
+    """Parts of one kind, called `noun` in messages. `own` maps names to "module:attribute", or
     names the class whose instances fairprobe's modules declare; installed packages add theirs in
     the entry-point `group`. `check`, a "module:function", raises TypeError for a part that does not
     describe itself.
@@ -46,7 +46,7 @@ class Catalogue(Generic[Part]):
         self._loaded: dict[str, Part] = {}
 
     def __iter__(self) -> Iterator[str]:
-        """The names: fairprobe's own in their order, then the plug-ins' in alphabetical order."""
+        """Yield names: fairprobe's own in their order, then the plug-ins' in alphabetical order."""
         yield from self.own
         yield from sorted(self._plugins)
 

@@ -1,5 +1,5 @@
-"""A measure describes itself: what it is called, what it means, which direction is good, and how to
-read it from the document of an audit.
+"""Measures describe themselves: what they are called, what they mean, which direction is good, and
+how to read them from a run.
 
 Each measure is declared beside the code that computes it; `fairprobe.catalogue` lists them. The
 gate, the cards, MLflow and `fairprobe list measures` use these descriptions. What a document does
@@ -40,14 +40,14 @@ NO_GROUPS = (
 
 
 class ModelInfo(Result, frozen=True, kw_only=True):
-    """A model in a run; `network` is its name."""
+    """Model in a run; `network` is its name."""
 
     network: str
     kind: str
 
 
 class JudgedRun(Run, frozen=True, kw_only=True):
-    """A run with measures that a policy can limit."""
+    """Run with measures that a policy can limit."""
 
     kind: str
     dataset: str
@@ -60,7 +60,7 @@ Measurements: TypeAlias = TableMeasurements | JudgedRun
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """One number of an audit, `what` it is in words, of everybody or of one `group`. Without an
+    """Number of an audit, `what` it is in words, of everybody or of one `group`. Without an
     interval it stands for itself.
 
     `estimate` is None where the audit does not have it; `missing` then says why and what to do.
@@ -85,7 +85,7 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """What the people held out should be answered, and what they are: numbers of classes. The
+    """True and predicted classes of the people held out, as numbers of classes. The
     `positive` class counts as selected; None if no class does.
     """
 
@@ -97,7 +97,7 @@ class Answers:
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """A number that a policy can limit. `direction` is the good side of a limit, `largest` the
+    """Number that a policy can limit. `direction` is the good side of a limit, `largest` the
     largest limit that makes sense; counts have none.
 
     It reads a number that the document already has (`read`), or it adds one: `score` computes it
@@ -118,7 +118,7 @@ class Measure:
     of: Kind = "table"
 
     def readings(self, document: Measurements) -> list[Reading]:
-        """What a document says: one number, or one for each table, class or group."""
+        """Read a run: one number, or one for each table, class or group."""
         if document.kind != self.of:
             missing = f"the run is an audit of {document.kind}. Take {self.name} out of the policy"
             return [Reading(what=self.title, missing=missing)]
@@ -144,9 +144,7 @@ class Measure:
 
 
 def added_readings(measure: Measure, document: Measurements) -> list[Reading]:
-    """What a measure of another package says; if it fails, a number that is missing with the
-    reason.
-    """
+    """Read a measure of another package; if it fails, return a missing number with the reason."""
     try:
         return measure.readings(document)
     except StorageError as error:
@@ -181,7 +179,7 @@ def _finite(reading: Reading) -> Reading:
 
 
 class WithInterval(Protocol):
-    """A number of a document with its interval."""
+    """Number with its interval."""
 
     @property
     def estimate(self) -> float | None: ...
@@ -198,8 +196,8 @@ class WithInterval(Protocol):
 def reading_of(
     what: str, entry: WithInterval, *, missing: str, of: str = "people measured", **more: Any
 ) -> Reading:
-    """A number whose interval decides; without the interval there is nothing to decide by. `of`
-    names the samples.
+    """Read a number whose interval decides; without an interval it is missing. `of` names the
+    samples.
     """
     more.setdefault("measured_on", f"{entry.samples:,} {of}")
     if None in (entry.estimate, entry.low, entry.high) or entry.samples == 0:
@@ -216,14 +214,14 @@ def reading_of(
 
 
 def required(part: T | None) -> T:
-    """A part of the document that the measure cannot do without."""
+    """Return a part of the run; raise LookupError if it was not measured."""
     if part is None:
         raise LookupError("it was not measured")
     return part
 
 
 def by(document: TableMeasurements) -> str:
-    """The sensitive attributes in words: gender, or gender and age."""
+    """List the sensitive attributes: gender, or gender and age."""
     *most, last = document.sensitive
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -237,8 +235,8 @@ def reading_of_counterparts(
     bare: bool = False,
     **more: Any,
 ) -> Reading:
-    """A number about people and their counterparts, `bare` ones or those of the audit, whom a model
-    cannot tell apart by attributes that it is not given.
+    """Read a number about people and their counterparts, `bare` ones or those of the audit, which
+    a model cannot distinguish by attributes that it is not given.
     """
     changing = document.sensitive if bare else [*document.sensitive, *document.coupled]
     note = (
@@ -255,7 +253,7 @@ def reading_of_counterparts(
 def readings_of_groups(
     document: TableMeasurements, what: str, read: Callable[[SelectionTable], list[Reading]]
 ) -> list[Reading]:
-    """The numbers of every table of groups; one that is missing if no group can be judged."""
+    """Read a number of every table of groups; a missing one if no group can be judged."""
     groups = required(document.fairness).group
     found = [] if groups is None else [each for table in groups.tables for each in read(table)]
     if any(not each.is_small for each in found):

@@ -1,4 +1,4 @@
-"""How groups of people fare: selection rates and impact ratios, demographic parity, equalized odds.
+"""Compare groups of people: selection rates and impact ratios, demographic parity, equalized odds.
 
 paper       here
 ΔDP         `demographic_parity`: the highest minus the lowest rate of the favorable prediction over
@@ -59,8 +59,8 @@ def demographic_parity(
     sensitive_features: Any,
     positive: Any = 1,
 ) -> Estimate:
-    """The highest minus the lowest selection rate of the groups. `y_true` is not used; it is there
-    because all metrics take it. Groups with nobody are left out and named.
+    """Subtract the lowest selection rate of the groups from the highest. `y_true` is not used; it
+    is there because all metrics take it. Groups with nobody are left out and named.
     """
     return _apart(*_everybody(y_pred, sensitive_features, positive), difference)
 
@@ -72,8 +72,8 @@ def demographic_parity_sd(
     sensitive_features: Any,
     positive: Any = 1,
 ) -> Estimate:
-    """The standard deviation of the groups' selection rates: that of a population (the groups are
-    all there are, not a sample of groups), each group counting the same however large.
+    """Return the standard deviation of the groups' selection rates: that of a population (the groups
+    are all there are, not a sample of groups), each group counting the same however large.
     """
     return _apart(*_everybody(y_pred, sensitive_features, positive), spread)
 
@@ -138,7 +138,7 @@ def selection_tables(
     smallest: float = SMALLEST,
     groups: Any = None,
 ) -> list[SelectionRates]:
-    """The table of `selection_rates` for each attribute alone, and after them, if there are
+    """Return the table of `selection_rates` for each attribute, and after them, if there are
     several, for their intersections.
     """
     predicted, selected = _selected(y_pred, positive, smallest)
@@ -167,7 +167,7 @@ def _counts(groups: Groups, selected: Mask, within: Mask) -> Ints:
 def _apart(
     groups: Groups, selected: Mask, within: Mask, measured: Callable[[Ints, Ints], Apart]
 ) -> Estimate:
-    """How far the rates of the groups lie apart, measured one way or the other."""
+    """Measure the distance between the rates of the groups."""
     counts = _counts(groups, selected, within)
     present = counts.sum(axis=1) > 0
     left_out = tuple(
@@ -212,8 +212,8 @@ def _table(groups: Groups, selected: Mask, smallest: float) -> SelectionRates:
 
 
 def groups_of(sensitive_features: Any, rows: int, *, expected: Any = None) -> Groups:
-    """The group of each row; of several attributes, their intersection. A missing value (None, NaN)
-    makes the group unknown.
+    """Find the group of each row; of several attributes, their intersection. A missing value (None,
+    NaN) makes the group unknown.
     """
     parts = _attributes(sensitive_features, rows, expected)
     return parts[0] if len(parts) == 1 else _intersection(parts)
@@ -338,7 +338,7 @@ def _intersection(parts: list[Groups]) -> Groups:
 
 
 def _difference(table: SelectionTable, what: str, entry: Estimate, who: str) -> Reading:
-    """How far the groups of a table lie apart."""
+    """Read a difference between the groups of a table."""
     small = sum(row.is_small for row in table.rows)
     return reading_of(
         what,

@@ -1,4 +1,4 @@
-"""The fairness metrics of the people measured, who are held out where the model was trained here:
+"""Measure fairness for the people measured, who are held out where the model was trained here:
 by counterparts, by groups, and the quality of the answers.
 """
 
@@ -125,7 +125,7 @@ def _groups(
 def parts_of_groups(
     features: dict[str, Any], expected: dict[str, list[str]]
 ) -> list[tuple[str, ...]]:
-    """The attributes by which people are divided: each, pairs of three or more, all."""
+    """List the attributes that divide people: each, pairs of three or more, all."""
     parts: list[tuple[str, ...]] = [(name,) for name in features]
     if len(features) > 2:
         parts += [

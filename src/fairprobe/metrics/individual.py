@@ -41,8 +41,8 @@ Probabilities: TypeAlias = npt.NDArray[np.floating[Any]]
 
 
 def js(p: Any, q: Any, *, base: Base = "nats") -> Floats:
-    """The Jensen–Shannon divergence of two (N, C) tables, row by row: 0 for equal rows, ln 2 (1
-    bit) for rows without a common class.
+    """Return the Jensen–Shannon divergence of two (N, C) tables, row by row: 0 for equal rows, ln 2
+    (1 bit) for rows without a common class.
     """
     unit = _unit(base)
     one, other = _distributions(p, "p"), _distributions(q, "q")
@@ -279,7 +279,7 @@ def _distributions(p: Any, name: str) -> Floats:
 
 
 def _pairs(p: Any, p_other: Any, allowed: Any) -> tuple[Probabilities, Probabilities, Mask]:
-    """The people (N, C), their counterparts (N, V, C), and which pairs count (N, V)."""
+    """Check the people (N, C), their counterparts (N, V, C), and which pairs count (N, V)."""
     one, others = _probabilities(p, "p"), _probabilities(p_other, "p_other")
     if others.ndim == 2:
         others = others[:, None]
@@ -330,14 +330,14 @@ def _probabilities(p: Any, name: str) -> Probabilities:
 
 
 def _unit(base: str) -> float:
-    """How many nats the unit is."""
+    """Return the unit in nats."""
     if base not in get_args(Base):
         raise SettingError(f"`base` must be 'nats' or 'bits' (base 2); it is {base!r}.")
     return 1.0 if base == "nats" else log(2)
 
 
 def check_taus(tau: float | Sequence[float]) -> tuple[float, ...]:
-    """One τ or several, checked."""
+    """Check one τ or several."""
     taus = tuple(tau) if isinstance(tau, Sequence) else (tau,)
     if not taus:
         raise SettingError("Give at least one tau, the greatest divergence of a fair pair.")

@@ -1,4 +1,4 @@
-"""How good the predictions are: accuracy, F1 and Matthews' correlation, each with an interval."""
+"""Measure quality: accuracy, F1 and Matthews' correlation, each with an interval."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fairprobe.statistics.resampling import (
 
 
 def accuracy(y_true: Any, y_pred: Any) -> Rate:
-    """The share of predictions that are right, with the exact interval."""
+    """Return the share of right predictions, with the exact interval."""
     true, predicted = _both(y_true, y_pred)
     return Rate.of(int(np.sum(true == predicted)), len(true))
 
@@ -57,7 +57,7 @@ def mcc(y_true: Any, y_pred: Any) -> Estimate:
 
 
 def _f1_score(answers: Answers) -> Estimate:
-    """Of the positive class if there are two; of more classes the mean, for which at least three
+    """Score the positive class of two; of more classes the mean, for which at least three
     must occur.
     """
     if answers.classes == 2:

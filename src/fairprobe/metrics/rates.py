@@ -32,7 +32,7 @@ def dm_rs(
     samples: int = SAMPLES,
     progress: Callable[[int, int], None] | None = None,
 ) -> Rate:
-    """How many of `samples` uniform instances are discriminatory, by bare counterparts: as in the
+    """Count discriminatory instances among `samples` uniform ones, by bare counterparts: as in the
     paper, whatever the schema couples.
     """
     domain, hits = domain.bare(), 0
@@ -46,14 +46,14 @@ def dm_rs(
 
 
 def affected_rate(domain: Domain, model: Model, x: Rows) -> Rate:
-    """How many of these rows, of those that have a counterpart, are affected."""
+    """Count the affected rows among those that have a counterpart."""
     with one_thread():
         verdict = judge(domain, model, x)
     return Rate.of(int(verdict.is_discriminatory.sum()), int(verdict.has_counterpart.sum()))
 
 
 def parts_of(attribute: Attribute, codes: Rows) -> list[tuple[str, Mask]]:
-    """The people with each value, or in each quarter of many values."""
+    """Divide people by value, or into quarters of many values."""
     values = np.unique(codes)
     if attribute.kind == "categorical" or len(values) <= VALUES_EACH:
         return [(attribute.describe(float(value)), codes == value) for value in values]

@@ -1,5 +1,5 @@
-"""Where the answer is a number: by how much it changes with the sensitive attribute, and how groups
-are scored.
+"""Measure models that predict amounts: the change with the sensitive attribute, and the scores of
+groups.
 
     c(x)            `Verdict.gap`: the largest |g(x) − g(x')| over a person's counterparts
     c(x) / |g(x)|   `relative`; a person whose answer is 0 and changes has an infinite one
@@ -53,7 +53,7 @@ GROUP_LEVELS = (0.1, 0.5, 0.9)  # of the scores of groups
 
 
 def change_of(verdicts: Iterable[Verdict], scale: float) -> Change:
-    """What the judge found for people, of those who have a counterpart."""
+    """Summarize the judge's verdicts about people who have a counterpart."""
     parts = [
         (each.gap[each.has_counterpart], each.probability[each.has_counterpart], each)
         for each in verdicts
@@ -91,7 +91,7 @@ def _finite(estimate: Estimate) -> Estimate:
 
 
 def in_deviations(found: Estimate, scale: float) -> Estimate:
-    """The same number in standard deviations; not defined where all answers are equal."""
+    """Convert a number to standard deviations; not defined where all answers are equal."""
     if scale == 0 or found.estimate is None:
         return replace(found, estimate=None, low=None, high=None)
     low, high = (None if end is None else end / scale for end in (found.low, found.high))
@@ -159,7 +159,7 @@ def _quantile(values: Floats, level: float, confidence: float = CONFIDENCE) -> E
 def _difference(
     groups: list[Floats], number: Callable[[Floats, float], Estimate], left_out: tuple[str, ...]
 ) -> Estimate:
-    """The highest minus the lowest number of the groups."""
+    """Subtract the lowest number of the groups from the highest."""
     samples = sum(map(len, groups))
     if len(groups) < 2:
         return Estimate(None, None, None, samples, left_out=left_out)
@@ -178,7 +178,7 @@ def _difference(
 
 
 def amount_quality(data: Dataset, model: ScoreModel, rows: Ints) -> AmountQuality | None:
-    """How well the model predicts the given rows; None where the data has no amounts."""
+    """Measure the predictions for the given rows; None where the data has no amounts."""
     if data.amounts is None or len(rows) == 0:
         return None
     true = data.amounts[rows]

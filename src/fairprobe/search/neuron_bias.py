@@ -45,7 +45,7 @@ ROWS_AT_ONCE = 16384
 
 @dataclass(frozen=True)
 class LayerBias:
-    """How one layer reacts to the sensitive attribute; `deviation` is each neuron's standard
+    """Reaction of a layer to the sensitive attribute; `deviation` is each neuron's standard
     deviation over the data.
     """
 
@@ -63,7 +63,7 @@ class LayerBias:
 
     @property
     def curve(self) -> Floats:
-        """The share of neurons above each of `THRESHOLDS`."""
+        """Share of neurons above each of `THRESHOLDS`."""
         return _curve(self.squashed)
 
     @property
@@ -98,7 +98,7 @@ class LayerBias:
 
 @dataclass(frozen=True)
 class NeuronBias:
-    """The interpretation of a network: every hidden layer, and the one that reacts most."""
+    """Interpretation of a network: every hidden layer, and the one that reacts most."""
 
     layers: tuple[LayerBias, ...]
     pairs: int
@@ -120,7 +120,7 @@ def neuron_bias(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> NeuronBias:
-    """Compares every row with its counterparts, in every hidden layer. Rows may lie outside the
+    """Compare every row with its counterparts, in every hidden layer. Rows may lie outside the
     bounds of the other attributes.
     """
     if len(x) == 0:

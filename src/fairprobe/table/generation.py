@@ -37,7 +37,7 @@ def gsr(idis: int, tried: int) -> float:
 
 
 def ms_per_1000_idis(seconds: float, idis: int) -> float | None:
-    """Milliseconds for 1,000 unique IDIs; None when there are none."""
+    """Return the milliseconds for 1,000 unique IDIs; None when there are none."""
     return seconds * 1e6 / idis if idis else None
 
 

@@ -1,4 +1,4 @@
-"""Who is affected most, as short rules: "marital-status Married-civ-spouse and age 40–59".
+"""Describe the most affected people by rules: "marital-status Married-civ-spouse and age 40–59".
 
 A small tree tells affected people from the others. It grows on one half of the people in the data;
 how many of a rule's people are affected is measured on the other half, which the tree has never

@@ -66,7 +66,7 @@ def sensitive_answers(domain: Domain, model: Model, row: Rows) -> tuple[Answers,
 
 
 def reactions(model: TorchModel, one: Rows, other: Rows) -> dict[str, Floats]:
-    """By how much each neuron of each hidden layer differs between two people."""
+    """Compare two people: the difference of each neuron of each hidden layer."""
     return {
         name: (values[1] - values[0]).abs().double().cpu().numpy()
         for name, values in model.activations(np.stack([one, other])).items()
@@ -109,7 +109,7 @@ def _moved(domain: Domain, row: Rows, together: list[tuple[str, ...]], each: int
 
 
 def _others(attribute: Attribute, own: float, most: int) -> Floats:
-    """Values within the bounds other than the person's own: all, or evenly many."""
+    """List values within the bounds other than the person's own: all, or an even selection."""
     size = attribute.size
     if size is not None and size <= most:
         values = np.arange(attribute.low, attribute.high + 1, dtype=np.float64)
