@@ -72,7 +72,7 @@ def demographic_parity_sd(
     sensitive_features: Any,
     positive: Any = 1,
 ) -> Estimate:
-    """Return the standard deviation of the groups' selection rates: that of a population (the groups
+    """Return the standard deviation of the groups' selection rates: that of a population (groups
     are all there are, not a sample of groups), each group counting the same however large.
     """
     return _apart(*_everybody(y_pred, sensitive_features, positive), spread)
