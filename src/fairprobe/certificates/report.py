@@ -10,7 +10,7 @@ from fairprobe.documents.table import TableMeasurements
 from fairprobe.measures import Measure, Reading, by, reading_of_counterparts
 from fairprobe.report import Bar, Bars, Number, Plot, Section, Table, Terms, Text, Verdict
 from fairprobe.report.formats import count, interval, level, percent, seconds
-from fairprobe.report.sections import UNDEFINED
+from fairprobe.report.sections import UNDEFINED, Status
 from fairprobe.versions import versions
 
 CAVEAT = (
@@ -81,14 +81,15 @@ UPPER_BOUND = Measure(
 
 def report(found: CertificateDocument, title: str) -> Section:
     """Build the report of a certificate alone."""
-    near = found.within(1)
+    near, exact = found.within(1), found.affected
+    status: Status = "unclear" if exact is None else "found" if exact else "none"
     return Section(
         f"Certificate: {title}",
         [
             Section(
                 "Result",
                 [
-                    Verdict(claim(found), _rest(found), "none" if not found.affected else "found"),
+                    Verdict(claim(found), _rest(found), status),
                     *numbers(found),
                     None if near is None else Number(near, PROVED_PEOPLE),
                 ],
@@ -207,7 +208,8 @@ def _neighborhoods(found: CertificateDocument) -> Table | None:
         *((name, *(_cell(found.within(r, each)) for each in who)) for name, r in radii.items()),
         *((name, *(_cell(found.whatever(k, each)) for each in who)) for name, k in free.items()),
     ]
-    return Table(("neighborhood", "people in the data", "plausible people"), rows, folded=True)
+    head = ("neighborhood", "people in the data", "plausible people")
+    return Table(head, rows, "How far around people everybody is proved", folded=True)
 
 
 def _cell(rate: ProvedPeople | None) -> str:
