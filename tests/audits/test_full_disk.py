@@ -79,7 +79,7 @@ import resource, sys
 from fairprobe.errors import StorageError
 from tests.audits.test_audit import run_audit
 audit = run_audit()
-for limit in (60_000, 0):
+for limit in (30_000, 0):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
         audit.save(sys.argv[1])
