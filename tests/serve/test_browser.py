@@ -42,8 +42,6 @@ PAGES = [
     "/what-if/credit",
     "/compare?run=credit&run=repaired",
     "/compare?run=faces&run=below/street",
-    "/pictures/faces",
-    "/pictures/below/street",
     "/start",
     "/start?data=german",
     "/repair/credit",

@@ -24,8 +24,7 @@ PAGES = [
     "/what-if/credit",
     "/flip/credit",
     "/compare?run=credit&run=repaired",
-    "/pictures/faces",
-    "/picture/faces?pair=0&side=with",
+    "/report/faces",
     "/start",
     "/start?data=german",
     "/repair/credit",
@@ -131,7 +130,7 @@ def test_what_changes_something_must_name_its_origin(client: TestClient) -> None
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 def test_a_page_of_another_site_can_embed_nothing(client: TestClient, site: str) -> None:
     headers = {"sec-fetch-site": site}
-    assert client.get("/picture/faces?pair=0&side=with", headers=headers).status_code == 403
+    assert client.get("/report/faces", headers=headers).status_code == 403
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -19,17 +19,17 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from fairprobe.images.run import ImagesRun
-from fairprobe.present import render
+from fairprobe.report import html as renderer
 from fairprobe.report.formats import percent
 from fairprobe.report.markdown import markdown
 from fairprobe.results import encode, to_dict
+from fairprobe.runs.kinds import report_of
 from fairprobe.runs.store import read_run, read_table_run
 from fairprobe.scenes.detectors.base import Detection
 from fairprobe.scenes.examples import OriginalSize, SceneAnswers
-from fairprobe.serve.index import _line, chosen, line_of
-from fairprobe.serve.places import find, runs_below
+from fairprobe.serve.index import chosen, line_of
+from fairprobe.serve.places import runs_below
 from fairprobe.table.evidence import bias_audit
-from fairprobe.table.report import report
 from tests.image_runs import images, with_texts
 from tests.present.test_report import EVIL
 from tests.present.test_report import with_texts as with_table_texts
@@ -87,9 +87,9 @@ def test_runs_without_a_number_come_last_whatever_the_order(runs: Path) -> None:
     lines = [line_of(place) for place in runs_below(runs)]
     for descending in (False, True):
         some = chosen(lines, sort="accuracy", descending=descending)
-        known = [line.accuracy[1] for line in some if line.accuracy[1] is not None]
+        known = [line.accuracy.estimate for line in some if line.accuracy.estimate is not None]
         assert known == sorted(known, reverse=descending)
-        assert all(line.accuracy[1] is None for line in some[len(known) :])
+        assert all(line.accuracy.estimate is None for line in some[len(known) :])
 
 
 def test_a_run_that_changes_is_read_again_and_one_that_goes_is_gone(
@@ -129,14 +129,13 @@ def test_every_run_has_its_report_inside_the_dashboard(client: TestClient, name:
     assert 'aria-label="This run"' in head.text
     assert "<h2" in whole.text
     assert "loads nothing and" not in whole.text  # said by the file, and not true here
-    assert "data:image" not in whole.text  # pictures are loaded one by one
 
 
 def test_a_new_section_of_the_report_is_in_the_dashboard_at_once(
     client: TestClient, runs: Path
 ) -> None:
     """The dashboard extends the report's template: every section of the file is on its page."""
-    file = render(read_run(runs / "credit"))
+    file = renderer.page(report_of(read_run(runs / "credit")))
     page = client.get("/report/credit").text
     sections = re.findall(r'<section id="(\w+)"', file)
     assert len(sections) >= 6
@@ -147,9 +146,9 @@ def test_exports_are_made_from_the_validated_document(client: TestClient, runs: 
     (runs / "credit" / "report.html").write_text("<script>evil()</script>", encoding="utf-8")
     run = read_table_run(runs / "credit")
     for file, text in {
-        "report.html": render(run),
+        "report.html": renderer.page(report_of(run)),
         "audit.json": encode(run).decode(),
-        "card.md": markdown(report(run)),
+        "card.md": markdown(report_of(run)),
         "bias-audit.md": markdown(bias_audit(run)),
     }.items():
         answer = client.get(f"/export/credit?file={file}")
@@ -177,7 +176,6 @@ def test_texts_of_a_document_stay_texts_on_every_page(
     change = with_table_texts if make is document else with_texts
     body = change(make(), lambda text: EVIL + text if text else text)
     (runs / name / "audit.json").write_text(json.dumps(body), encoding="utf-8")
-    assert type(read_run(runs / name)).__name__.endswith("Run")
     pages = [
         "/",
         f"/run/{name}",
@@ -237,39 +235,19 @@ def test_a_repair_is_compared_with_its_proof(client: TestClient, runs: Path) -> 
     (runs / "before").mkdir()
     (runs / "before" / "audit.json").write_text(json.dumps(body), encoding="utf-8")
     text = client.get("/compare?run=before&run=repaired").text
-    assert "The proof of the repair" in text
-    assert "with random people" in text or "blind" in text
+    assert '<section id="repair"' in text
 
 
 # -- pictures --------------------------------------------------------------------------------------
 
 
-def test_pictures_come_one_by_one_out_of_the_document(client: TestClient) -> None:
-    for name in ("faces", "below/street"):
-        sources = re.findall(r'<img src="(/picture/[^"]+)"', client.get(f"/pictures/{name}").text)
-        assert sources
-        for source in sources[:4]:
-            answer = client.get(source.replace("&amp;", "&"))
-            assert answer.headers["content-type"].startswith("image/")
-            assert answer.content[:4] == b"\x89PNG"
-
-
-@pytest.mark.parametrize(
-    "query", ["pair=99&side=with", "pair=-1&side=with", "pair=0&side=__class__", "pair=x", ""]
-)
-def test_a_picture_that_is_not_there_is_not_found(client: TestClient, query: str) -> None:
-    assert client.get(f"/picture/faces?{query}").status_code == 404
-    assert client.get(f"/picture/below/street?{query}").status_code == 404
-
-
-def test_pairs_are_filtered_by_class_and_verdict(client: TestClient) -> None:
-    text = client.get("/pictures/faces").text
-    classes = re.search(r'name="class">(.*?)</select>', text, re.DOTALL)
-    assert classes
-    first = re.findall(r'option value="([^"]+)"', classes[1])[0]
-    some = client.get("/pictures/faces", params={"class": first}).text
-    assert some.count('class="pair"') >= 1
-    assert client.get("/pictures/faces?class=nobody").text.count('class="pair"') == 0
+def test_without_the_file_of_pairs_the_page_of_pictures_says_what_is_missing(
+    client: TestClient,
+) -> None:
+    for name, file in (("faces", "findings.npz"), ("below/street", "tests.csv")):
+        answer = client.get(f"/pictures/{name}")
+        assert answer.status_code == 400
+        assert f"has no {file}" in answer.text
 
 
 def test_a_table_has_no_pictures_and_pictures_have_no_findings(client: TestClient) -> None:
@@ -326,7 +304,8 @@ def test_every_pair_of_the_run_folder_is_in_the_grid(client: TestClient, runs: P
     for query in (
         "place=99&method=neuronfair&side=with",
         "place=0&method=../x&side=with",
-        "place=0",
+        "place=0&method=neuronfair&side=__class__",
+        *("place=0", "place=-1", "place=x", "test=0", ""),
     ):
         assert client.get(f"/picture/faces?{query}").status_code == 404
 
@@ -346,30 +325,6 @@ def test_damaged_pairs_are_a_sentence(client: TestClient, runs: Path, changes: A
     answer = client.get("/pictures/faces")
     assert answer.status_code == 400
     assert "damaged" in answer.text
-
-
-def test_every_test_of_scenes_is_in_the_grid(client: TestClient, runs: Path) -> None:
-    place = runs / "below" / "street"
-    (place / "pictures").mkdir()
-    Image.new("RGB", (6, 4)).save(place / "pictures" / "a.png")
-    head = "detector,scene,operator,label,kind,repeat,objects,image,original,found,truth"
-    one = '"{""bus"": 1}",{}'
-    rows = [
-        f"""toy,street,delete,car,ood,0,1,pictures/a.png,"{{""car"": 1, ""bus"": 2}}",{one}""",
-        f"toy,<b>,delete,car,control,0,1,../../secret.png,{{}},{one}",
-    ]
-    Image.new("RGB", (6, 4)).save(runs / "secret.png")
-    (place / "tests.csv").write_text("\n".join([head, rows[0]]), encoding="utf-8")
-    page = client.get("/pictures/below/street", params={"verdict": "others lost"})
-    assert "Of other classes lost: 1 × bus." in page.text
-    source = re.search(r'<img src="(/picture/[^"]+test=0)"', page.text)
-    assert source
-    assert client.get(source[1]).content == (place / "pictures" / "a.png").read_bytes()
-    (place / "tests.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
-    os.utime(place / "audit.json")
-    hostile = client.get("/pictures/below/street", params={"verdict": "others appear"})
-    assert hostile.status_code == 400
-    assert client.get("/picture/below/street?test=1").status_code == 400
 
 
 def test_all_pairs_of_scenes_have_boxes_and_are_found_by_class_and_verdict(
@@ -397,6 +352,7 @@ def test_all_pairs_of_scenes_have_boxes_and_are_found_by_class_and_verdict(
         file.writestr("0.jpg", b"a picture")
     page = client.get("/pictures/below/street", params={"class": "bus"})
     assert "1 pair" in page.text
+    assert "Of other classes lost: 1 × &lt;i&gt; and new: 1 × bus." in page.text
     assert page.text.count('<svg class="boxes"') == 2
     kinds = re.findall(r'class="box ([a-z ]+)"', page.text)
     assert sorted(kinds) == ["lost", "lost", "mutated", "new"]
@@ -405,7 +361,17 @@ def test_all_pairs_of_scenes_have_boxes_and_are_found_by_class_and_verdict(
     source = re.search(r'<img src="(/picture/[^"]+side=original)"', page.text)
     assert source
     assert client.get(html.unescape(source[1])).content == b"a picture"
+    mutant = html.unescape(source[1]).replace("original", "mutant")
+    assert client.get(mutant).content == (place / "pictures" / "a.png").read_bytes()
+    for query in ("test=2&side=mutant", "test=0&side=x", "test=-1", "place=0&side=with", ""):
+        assert client.get(f"/picture/below/street?{query}").status_code == 404
     assert "1 pair" in client.get("/pictures/below/street?verdict=others+unchanged").text
+    hostile = f"toy,street,delete,car,control,0,1,../../secret.png,{seen},{found},{{}}"
+    Image.new("RGB", (6, 4)).save(runs / "secret.png")
+    (place / "tests.csv").write_text("\n".join([head, hostile]), encoding="utf-8")
+    os.utime(place / "audit.json")
+    assert client.get("/pictures/below/street").status_code == 400
+    assert client.get("/picture/below/street?test=0&side=mutant").status_code == 400
     (place / "pairs.zip").write_bytes(b"no zip")
     os.utime(place / "audit.json")
     assert "damaged" in client.get("/pictures/below/street").text
@@ -425,12 +391,3 @@ def test_the_page_of_an_unknown_kind_of_run_says_so(client: TestClient, runs: Pa
         assert answer.status_code in (400, 404), page
         assert "<b>" not in answer.text.partition("<main")[2].replace("<b></b>", "")
     assert "letters" in client.get("/run/letters").text
-
-
-def test_a_kind_of_run_that_is_new_here_has_a_line(runs: Path) -> None:
-    class Novel(msgspec.Struct):
-        title: str = "Letters"
-        created: str = "2026-01-01T00:00:00+00:00"
-
-    line = _line(Novel(), find(runs, "credit"))
-    assert (line.kind, line.title, line.created) == ("other", "Letters", Novel().created)

@@ -372,6 +372,20 @@ class Section:
                 yield from block.verdicts
 
     @property
+    def summary(self) -> list[Section]:
+        """The sections of the first screen."""
+        return [
+            block
+            for block in self.content
+            if isinstance(block, Section) and block.level == "summary"
+        ]
+
+    def part(self, anchor: str) -> Section | None:
+        """Return the section with this anchor."""
+        sections = (block for block in self.content if isinstance(block, Section))
+        return next((section for section in sections if section.anchor == anchor), None)
+
+    @property
     def slug(self) -> str:
         """The anchor, by default from the title."""
         words = "".join(letter if letter.isalnum() else " " for letter in self.title.lower())

@@ -1,7 +1,5 @@
-"""The pictures of a run folder beyond those in its document: every pair in `findings.npz` of an
-audit of images; every test in `tests.csv` of an audit of scenes, with what was recognized in its
-pictures in `pairs.zip`. What cannot be read is an error; what an older version did not write is not
-there.
+"""The pictures of a run folder: every pair in `findings.npz` of an audit on pictures; every test in
+`tests.csv` of an audit of scenes, with what was recognized in its pictures in `pairs.zip`.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -24,7 +22,7 @@ from PIL import Image
 from fairprobe.documents.files import file_in, read_bytes
 from fairprobe.errors import DAMAGED, StorageError
 from fairprobe.images.run import ImagesRun
-from fairprobe.scenes.examples import ANSWERS, PAIRS, OriginalSize, SceneAnswers
+from fairprobe.scenes.examples import ANSWERS, PAIRS, SceneAnswers
 from fairprobe.storage import check_unpacked
 
 FOUND, TESTS = "findings.npz", "tests.csv"
@@ -34,7 +32,6 @@ MOST_FILE = 64 * 2**20
 MOST_ANSWERS = 256 * 2**20
 UNREADABLE: tuple[type[Exception], ...] = (*DAMAGED, csv.Error, Image.DecompressionBombError)
 VERDICTS = ("others lost", "others appear", "others unchanged")
-Side = Literal["without", "with"]
 
 
 @dataclass(frozen=True)
@@ -65,12 +62,12 @@ class SceneTest:
 
     @property
     def lost(self) -> Counter[str]:
-        """Objects of other classes that are not recognized any more."""
+        """Count objects of other classes that are not recognized any more."""
         return self._others(self.original) - self._others(self.found)
 
     @property
     def new(self) -> Counter[str]:
-        """Objects of other classes that are recognized only in the mutant."""
+        """Count objects of other classes that are recognized only in the mutant."""
         return self._others(self.found) - self._others(self.original)
 
     def _others(self, counts: dict[str, int]) -> Counter[str]:
@@ -78,21 +75,33 @@ class SceneTest:
 
     @property
     def verdict(self) -> str:
-        """What happened to the classes that were not mutated."""
+        """Compare the classes that were not mutated."""
         return VERDICTS[0 if self.lost else 1 if self.new else 2]
 
 
 @dataclass
 class ImageAlbum:
-    """All pairs of an audit of images, those that count strictly and are surest first."""
+    """All pairs of an audit on pictures, those that count strictly and are surest first."""
 
     path: Path
     pairs: list[FoundPair]
     _pictures: dict[tuple[str, str], Any] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
-    def png(self, method: str, place: int, side: Side) -> bytes:
-        """One picture."""
+    @classmethod
+    def open(cls, folder: Path, run: ImagesRun) -> ImageAlbum:
+        """Read the pairs that were found, without those of controls."""
+        path = _file(folder, FOUND)
+        methods = [search.method for search in run.generation if not search.is_control]
+        with _opened(path) as file:
+            pairs = [pair for method in methods for pair in _pairs_of(file, method, run)]
+        pairs.sort(key=lambda pair: (not pair.is_strict, -min(pair.probabilities)))
+        return cls(path, pairs)
+
+    def png(self, method: str, place: int, side: str) -> bytes:
+        """Encode one picture."""
+        if (method, place) not in {(pair.method, pair.place) for pair in self.pairs}:
+            raise LookupError(place)
         with self._lock:
             key = (method, side)
             if key not in self._pictures:
@@ -102,6 +111,62 @@ class ImageAlbum:
         buffer = io.BytesIO()
         Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(buffer, "PNG")
         return buffer.getvalue()
+
+
+@dataclass(frozen=True)
+class SceneAlbum:
+    """All tests of an audit of scenes, those that lost objects of other classes first, and what was
+    recognized in their pictures.
+    """
+
+    folder: Path
+    tests: list[SceneTest]
+    answers: SceneAnswers
+
+    @classmethod
+    def open(cls, folder: Path) -> SceneAlbum:
+        """Read the tests and the answers of a run."""
+        tests = sorted(_tests(_file(folder, TESTS)), key=lambda test: VERDICTS.index(test.verdict))
+        path = _file(folder, PAIRS)
+        with _unzipped(path) as file:
+            if file.getinfo(ANSWERS).file_size > MOST_ANSWERS:
+                raise StorageError(f"{path} has more answers than fit into memory.")
+            answers = msgspec.json.decode(file.read(ANSWERS), type=SceneAnswers)
+        return cls(folder, tests, answers)
+
+    def original(self, test: SceneTest) -> bytes:
+        """Read the small copy of the original picture, as JPEG."""
+        size = self.answers.sizes[test.scene]
+        path = _file(self.folder, PAIRS)
+        with _unzipped(path) as file:
+            if file.getinfo(size.picture).file_size <= MOST_FILE:
+                return file.read(size.picture)
+        raise StorageError(f"{size.picture} in {path} is larger than {MOST_FILE // 2**20} MiB.")
+
+    def mutant(self, test: SceneTest) -> bytes:
+        """Read the mutated picture."""
+        if not test.image.endswith(".png"):
+            raise StorageError(f"'{test.image}' is not a picture of a run.")
+        return read_bytes(file_in(self.folder, test.image), MOST_FILE)
+
+    def size(self, test: SceneTest) -> tuple[int, int]:
+        """Read width and height of the mutated picture, without decoding it."""
+        try:
+            with Image.open(file_in(self.folder, test.image), formats=["PNG"]) as picture:
+                return picture.width, picture.height
+        except StorageError:
+            raise
+        except UNREADABLE as error:
+            raise StorageError(f"The picture {test.image} cannot be read: {error}.") from error
+
+
+def _file(folder: Path, name: str) -> Path:
+    try:
+        return file_in(folder, name)
+    except FileNotFoundError as error:
+        raise StorageError(
+            f"{folder} has no {name}, which contains the pairs. Run the audit again."
+        ) from error
 
 
 @contextmanager
@@ -127,27 +192,8 @@ def _check_size(path: Path, size: int) -> None:
         )
 
 
-def image_album(folder: Path, document: ImagesRun) -> ImageAlbum | None:
-    """All pairs that were found, controls aside; None where the run does not say what the detector
-    answers to each.
-    """
-    try:
-        path = file_in(folder, FOUND)
-    except FileNotFoundError:
-        return None
-    methods = [each.method for each in document.generation if not each.is_control]
-    pairs: list[FoundPair] = []
-    with _opened(path) as file:
-        if any(f"{method}_labels" not in file for method in methods):
-            return None
-        for method in methods:
-            pairs += _pairs_of(file, method, document)
-    pairs.sort(key=lambda pair: (not pair.is_strict, -min(pair.probabilities)))
-    return ImageAlbum(path, pairs)
-
-
-def _pairs_of(file: Any, method: str, document: ImagesRun) -> list[FoundPair]:
-    classes, values = document.data.classes, [each.name for each in document.data.values]
+def _pairs_of(file: Any, method: str, run: ImagesRun) -> list[FoundPair]:
+    classes, values = run.data.classes, [value.name for value in run.data.values]
     rows, codes, labels, sure, strict = (
         file[f"{method}_{name}"] for name in ("rows", "values", "labels", "probabilities", "strict")
     )
@@ -167,12 +213,7 @@ def _pairs_of(file: Any, method: str, document: ImagesRun) -> list[FoundPair]:
     ]
 
 
-def scene_tests(folder: Path) -> list[SceneTest]:
-    """All tests whose pictures lie in the run; none where there is no table of them."""
-    try:
-        path = file_in(folder, TESTS)
-    except FileNotFoundError:
-        return []
+def _tests(path: Path) -> list[SceneTest]:
     try:
         lines = io.StringIO(read_bytes(path, MOST_FILE).decode("utf-8"))
         return [
@@ -192,27 +233,6 @@ def _test(row: dict[str, str]) -> SceneTest:
     return SceneTest(**texts, image=row["image"], original=before, found=after)
 
 
-def scene_answers(folder: Path) -> SceneAnswers | None:
-    """What was recognized in all pictures; None where the run does not say so, or too much."""
-    try:
-        path = file_in(folder, PAIRS)
-    except FileNotFoundError:
-        return None
-    with _unzipped(path) as file:
-        if file.getinfo(ANSWERS).file_size > MOST_ANSWERS:
-            return None
-        return msgspec.json.decode(file.read(ANSWERS), type=SceneAnswers)
-
-
-def scene_original(folder: Path, size: OriginalSize) -> bytes:
-    """A small copy of an original picture, as JPEG."""
-    path = file_in(folder, PAIRS)
-    with _unzipped(path) as file:
-        if file.getinfo(size.picture).file_size <= MOST_FILE:
-            return file.read(size.picture)
-    raise StorageError(f"{size.picture} in {path} is larger than {MOST_FILE // 2**20} MiB.")
-
-
 @contextmanager
 def _unzipped(path: Path) -> Iterator[zipfile.ZipFile]:
     try:
@@ -220,21 +240,3 @@ def _unzipped(path: Path) -> Iterator[zipfile.ZipFile]:
             yield file
     except DAMAGED as error:
         raise StorageError(f"{path} is damaged: {error}. Run the audit again.") from error
-
-
-def scene_picture(folder: Path, test: SceneTest) -> bytes:
-    """The mutated picture."""
-    if not test.image.endswith(".png"):
-        raise StorageError(f"'{test.image}' is not a picture of a run.")
-    return read_bytes(file_in(folder, test.image), MOST_FILE)
-
-
-def scene_size(folder: Path, test: SceneTest) -> tuple[int, int]:
-    """Width and height of the mutated picture; nothing of it is decoded."""
-    try:
-        with Image.open(file_in(folder, test.image), formats=["PNG"]) as picture:
-            return picture.width, picture.height
-    except StorageError:
-        raise
-    except UNREADABLE as error:
-        raise StorageError(f"The picture {test.image} cannot be read: {error}.") from error

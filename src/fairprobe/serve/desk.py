@@ -1,6 +1,4 @@
-"""What every page has at hand: settings, the list of runs, open runs, the queue; and how a page is
-filled and answered.
-"""
+"""Shared by all pages: settings, the list of runs, open runs, the queue, and rendering."""
 
 from __future__ import annotations
 
@@ -15,21 +13,21 @@ from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from fairprobe.present import environment
+from fairprobe.report.html import environment
 from fairprobe.serve.index import RunIndex
 from fairprobe.serve.jobs import Queue
 from fairprobe.serve.opened import OpenRun, OpenRuns
 from fairprobe.serve.settings import ServeSettings
 
 ROOM = "fairprobe.serve"
-STYLES = ("report.css", "pictures.css", "serve.css")
+STYLES = ("report.css", "serve.css")
 COMMON = {"busy": 0, "active": ""}  # variables of every template
 SCRIPTS = ("htmx.min.js", "serve.js")
 
 
 @dataclass(frozen=True)
 class Desk:
-    """What the pages share."""
+    """State that the pages share."""
 
     settings: ServeSettings
     index: RunIndex
@@ -38,55 +36,55 @@ class Desk:
 
 
 class Given(dict[str, Any]):
-    """What an address or a form holds; anything else is empty."""
+    """Values of an address or a form; anything else is empty."""
 
     def __missing__(self, key: str) -> str:
         return ""
 
 
 def desk_of(request: Request) -> Desk:
-    """The desk of the application."""
+    """Return the desk of the application."""
     desk: Desk = request.app.state.desk
     return desk
 
 
 def run_of(request: Request) -> OpenRun:
-    """The run that the address names."""
+    """Return the run that the address names."""
     return desk_of(request).runs(request.path_params["name"])
 
 
 def is_part(request: Request) -> bool:
-    """Whether a page asks for a part of itself, not a person for a page."""
+    """Return True if a page requests a part of itself."""
     return "hx-request" in request.headers
 
 
 def address(page: str, name: str = "", /, **query: Any) -> str:
-    """The address of a page, of a run, with a query; what is None is left out."""
+    """Return the address of a page, of a run, with a query; what is None is left out."""
     given = {key: value for key, value in query.items() if value is not None}
     path = f"/{page}/{quote(name)}" if name else f"/{page}"
     return f"{path}?{urlencode(given)}" if given else path
 
 
 def fill(template: str, /, **variables: Any) -> str:
-    """A template of the dashboard, filled in."""
+    """Fill in a template of the dashboard."""
     return _templates().get_template(template).render(COMMON | variables)
 
 
 def part(template: str, block: str, /, **variables: Any) -> str:
-    """One block of a template, filled in."""
+    """Fill in one block of a template."""
     found = _templates().get_template(template)
     return "".join(found.blocks[block](found.new_context(COMMON | variables)))
 
 
 def answer(request: Request, template: str, /, **variables: Any) -> Response:
-    """A page."""
+    """Respond with a page."""
     queue = desk_of(request).queue
     return HTMLResponse(fill(template, busy=queue.busy(), **variables))
 
 
 @cache
 def _templates() -> Environment:
-    """The templates of the dashboard and of the reports."""
+    """Load the templates of the dashboard and of the reports."""
     templates = environment(ROOM)
     templates.globals.update(address=address, assets=_assets())
     return templates
@@ -94,7 +92,7 @@ def _templates() -> Environment:
 
 @cache
 def asset(name: str) -> tuple[bytes, str]:
-    """A style sheet or script, and its type."""
+    """Return a style sheet or script, and its type."""
     if name == "app.css":
         texts = (environment(ROOM).get_template(each).render() for each in STYLES)
         return "\n".join(texts).encode(), "text/css; charset=utf-8"

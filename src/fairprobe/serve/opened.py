@@ -1,5 +1,5 @@
-"""What is open: documents, schemas, findings, models and plausible people of runs, as long as their
-files stay the same. The least recently used are closed.
+"""Open runs: results, schemas, findings, models and plausible people, as long as their files stay
+the same. The least recently used are closed.
 """
 
 from __future__ import annotations
@@ -25,19 +25,11 @@ from fairprobe.images.run import ImagesRun
 from fairprobe.models import FORMATS, Model, TorchModel, load_model
 from fairprobe.models.formats.own_code import OWN_CODE
 from fairprobe.people.plausible import FEWEST, PlausiblePeople
-from fairprobe.present import report
-from fairprobe.runs.kinds import RunDocument
+from fairprobe.report import Section
+from fairprobe.runs.kinds import RunDocument, report_of
 from fairprobe.runs.reopen import data_of, model_of, outline_of
 from fairprobe.runs.store import FINDINGS, read_run
-from fairprobe.scenes.audit import ScenesRun
-from fairprobe.scenes.examples import SceneAnswers
-from fairprobe.serve.albums import (
-    ImageAlbum,
-    SceneTest,
-    image_album,
-    scene_answers,
-    scene_tests,
-)
+from fairprobe.serve.albums import ImageAlbum, SceneAlbum
 from fairprobe.serve.browse import Browser
 from fairprobe.serve.places import Place, find
 from fairprobe.serve.settings import ServeSettings
@@ -95,13 +87,12 @@ class OpenRun:
         return self.document
 
     @once
-    def report(self) -> tuple[str, dict[str, Any]]:
-        """The template of its report, and the variables."""
-        return report(self.document)
+    def report(self) -> Section:
+        return report_of(self.document)
 
     @once
     def outline(self) -> Outline:
-        """Schema and classes, without rows where the table is the user's own."""
+        """Read schema and classes, without rows where the table is the user's own."""
         return outline_of(self.table, self.place.folder)
 
     @once
@@ -116,7 +107,7 @@ class OpenRun:
 
     @once
     def data(self) -> Dataset:
-        """The rows: packaged ones, or an upload that is the table of the run."""
+        """Read the rows: packaged ones, or an upload that is the table of the run."""
         if isinstance(self.outline, Dataset):
             return self.outline
         origin = self.table.data.origin
@@ -130,7 +121,7 @@ class OpenRun:
 
     @once
     def model(self) -> Model:
-        """The network in the run, or the user's own from the folder of models."""
+        """Open the network in the run, or the user's own from the folder of models."""
         document, folder = self.table, self.place.folder
         if self.model_origin is None:
             return model_of(document, folder, self.outline)
@@ -140,11 +131,11 @@ class OpenRun:
 
     @property
     def model_origin(self) -> ModelOrigin | None:
-        """How the user's own model was loaded; None of a network that lies in the run."""
+        """How the user's own model was loaded; None for a network in the run."""
         return self.table.model.origin
 
     def own_model(self) -> dict[str, Any]:
-        """The arguments of `load_model` for the user's own model. Files are found by their contents
+        """Return the arguments of `load_model` for the user's own model. Files are found by content
         in the folder of models; what a run names elsewhere is not opened.
         """
         origin = self.model_origin
@@ -159,13 +150,13 @@ class OpenRun:
 
     @property
     def is_endpoint(self) -> bool:
-        """Whether the model is a server."""
+        """Return True if the model is a server."""
         origin = self.model_origin
         return origin is not None and origin.source.startswith(("http://", "https://"))
 
     def _endpoint(self, origin: ModelOrigin) -> str:
-        """The address that the user named for this run. How it is asked stands in the run, within
-        bounds.
+        """Return the address that the user named for this run. Request settings come from the run,
+        within limits.
         """
         address = self.settings.endpoints.get(self.name)
         if address is None:
@@ -201,45 +192,37 @@ class OpenRun:
         )
 
     @once
-    def album(self) -> ImageAlbum | None:
-        """All pairs of pictures that were found; None where only the document's are known."""
-        document = self.document
-        if not isinstance(document, ImagesRun):
-            return None
-        return image_album(self.place.folder, document)
+    def image_album(self) -> ImageAlbum:
+        """All pairs of pictures that an audit on pictures found."""
+        assert isinstance(self.document, ImagesRun)
+        return ImageAlbum.open(self.place.folder, self.document)
 
     @once
-    def scene_tests(self) -> list[SceneTest]:
+    def scene_album(self) -> SceneAlbum:
         """All tests of an audit of scenes."""
-        is_scene = isinstance(self.document, ScenesRun)
-        return scene_tests(self.place.folder) if is_scene else []
-
-    @once
-    def scene_answers(self) -> SceneAnswers | None:
-        """What was recognized in the pictures of all tests; None where the run does not say so."""
-        return scene_answers(self.place.folder) if self.scene_tests else None
+        return SceneAlbum.open(self.place.folder)
 
     @once
     def people(self) -> PlausiblePeople:
-        """What people are like, learned from the rows; takes seconds."""
+        """Learn the distribution of the rows, which takes seconds."""
         return PlausiblePeople.fit(self.data, seed=self.table.seed)
 
     @property
     def people_if_known(self) -> PlausiblePeople | None:
-        """The same, if it was learned already."""
+        """Return the distribution if it was learned already."""
         known: PlausiblePeople | None = self.__dict__.get("people")
         return known
 
     @property
     def has_rows(self) -> bool:
-        """Whether plausible people can be made here."""
+        """Return True if plausible people can be made here."""
         try:
             return len(self.data) >= FEWEST
         except FairprobeError:
             return False
 
     def drawn(self, seed: int, count: int) -> Rows:
-        """New plausible people; the same seed gives the same ones."""
+        """Draw new plausible people; the same seed gives the same ones."""
         with self.lock:
             if self._drawn is None or self._drawn[0] != seed:
                 rng = np.random.default_rng(seed)
@@ -248,13 +231,13 @@ class OpenRun:
 
     @property
     def network(self) -> TorchModel | None:
-        """The model, where one can look into it."""
+        """Return the model if its layers can be read."""
         model = self.model
         return model if isinstance(model, TorchModel) else None
 
 
 def models_in(settings: ServeSettings) -> list[Path]:
-    """Files of the folder of models, in formats that run no code of theirs; no links."""
+    """List the files of the folder of models, in formats that run no code of theirs; no links."""
     if settings.models is None:
         return []
     every = (path for path in settings.models.iterdir() if not path.name.startswith("."))
@@ -271,7 +254,7 @@ class OpenRuns:
     _lock: Lock = field(default_factory=Lock)
 
     def __call__(self, name: str) -> OpenRun:
-        """A run by its name, opened again if its document changed."""
+        """Open a run by its name, again if its document changed."""
         place = find(self.settings.runs, name)
         with self._lock:
             run = self._open.get(name)
@@ -284,7 +267,7 @@ class OpenRuns:
             return run
 
     def kept(self, run: OpenRun, key: str, make: Callable[[], str]) -> str:
-        """A rendered part of a page, from memory or anew."""
+        """Return a rendered part of a page, from memory if it is there."""
         if key not in run.kept:
             run.kept[key] = make()
         return run.kept[key]

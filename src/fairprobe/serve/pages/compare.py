@@ -1,8 +1,9 @@
-"""Two runs side by side: what changed, with intervals."""
+"""Two runs next to each other, and their differences with intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,16 +13,14 @@ from fairprobe.documents.table import TableRun
 from fairprobe.errors import SettingError
 from fairprobe.gate.difference import changes, require_comparable
 from fairprobe.measures import Measure, Reading, added_readings
-from fairprobe.present.table import Cell, Kind, Table
-from fairprobe.repairs import report
+from fairprobe.report import Cell, Table
 from fairprobe.report.formats import WRITERS, change, decimal, interval
 from fairprobe.serve.desk import answer, desk_of
 from fairprobe.serve.index import KINDS, line_of
-from fairprobe.table.words import name as name_of
 
 
 def show(request: Request) -> Response:
-    """Exactly two runs, the one that is ticked first or older on the left."""
+    """Show exactly two runs, the older one on the left."""
     names = request.query_params.getlist("run")
     if len(names) != 2:
         raise SettingError(
@@ -46,31 +45,16 @@ def show(request: Request) -> Response:
         "compare.html.j2",
         active="runs",
         runs=runs,
-        sides=[
-            (run, line, run.report[1].get("cards")) for run, line in zip(runs, lines, strict=True)
-        ],
+        sides=list(zip(runs, lines, strict=True)),
         titles=KINDS,
         why=why,
         numbers=numbers,
-        repair=_repair(tables),
+        repair=runs[1].report.part("repair"),
     )
 
 
-def _repair(tables: list[TableRun]) -> dict[str, object] | None:
-    """The proof of the repair, if the second run is one."""
-    repair = tables[1].repair if len(tables) == 2 else None
-    if repair is None:
-        return None
-    return {
-        "headline": report.headline(repair),
-        "outcome": report.ending(repair),
-        "sentences": report.changes(repair, name_of(tables[1])),
-        "table": report.before_and_after(repair, tables[1].data.classes),
-    }
-
-
 def incomparable(before: TableRun, after: TableRun) -> str:
-    """Why the numbers of two runs say nothing about each other; nothing if they do."""
+    """Say why two runs cannot be compared; return nothing if they can."""
     try:
         require_comparable(after, before, "", ())
     except SettingError as error:
@@ -79,8 +63,8 @@ def incomparable(before: TableRun, after: TableRun) -> str:
 
 
 def compared(before: TableRun, after: TableRun, *, names: list[str], with_changes: bool) -> Table:
-    """All measures that either run has, each in a line."""
-    rows: list[list[Cell | str]] = []
+    """Tabulate all measures that either run has."""
+    rows: list[list[str | Cell]] = []
     for name, measure in MEASURES.all().items():
         first = {each.what: each for each in added_readings(measure, before)}
         second = {each.what: each for each in added_readings(measure, after)}
@@ -97,7 +81,10 @@ def compared(before: TableRun, after: TableRun, *, names: list[str], with_change
                     [what[:1].upper() + what[1:], *sides, _change(moved.get(what), measure)]
                 )
     head = ["", *names, "change"]
-    return Table(head, rows) if with_changes else Table(head[:-1], [row[:-1] for row in rows])
+    caption = "Every measure that either run has"
+    if with_changes:
+        return Table(head, rows, caption)
+    return Table(head[:-1], [row[:-1] for row in rows], caption)
 
 
 def _cell(reading: Reading | None, write: Callable[[float], str]) -> Cell:
@@ -107,11 +94,11 @@ def _cell(reading: Reading | None, write: Callable[[float], str]) -> Cell:
 
 
 def _change(reading: Reading | None, measure: Measure) -> Cell:
-    """A change, marked where its interval lies on one side of 0."""
+    """Write a change, marked where its interval lies on one side of 0."""
     if reading is None or reading.estimate is None:
         return Cell("–")
     write = {"share": change, "number": _signed, "count": _more}[measure.unit]
-    kind: Kind = ""
+    kind: Literal["", "better", "worse"] = ""
     if (
         reading.low is not None
         and reading.high is not None
@@ -119,7 +106,7 @@ def _change(reading: Reading | None, measure: Measure) -> Cell:
     ):
         rose = reading.low > 0
         kind = "better" if rose == (measure.direction == "at least") else "worse"
-    return Cell(write(reading.estimate), interval(reading, write), kind if kind else "", kind)
+    return Cell(write(reading.estimate), interval(reading, write), kind, kind)
 
 
 def _signed(value: float) -> str:

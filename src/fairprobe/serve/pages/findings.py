@@ -86,7 +86,7 @@ def pair(request: Request) -> Response:
         raise SettingError(f"'{number}' is not the number of a finding. Choose one in the table.")
     row, document = int(number), run.document
     assert isinstance(document, TableRun)
-    shown = run.report[1] | links(run) | {"active": "runs", "row": row}
+    shown = links(run) | {"active": "runs", "row": row}
     return answer(
         request,
         "pair_page.html.j2",

@@ -12,14 +12,13 @@ from starlette.responses import HTMLResponse, Response
 
 from fairprobe.documents.table import TableRun
 from fairprobe.images.run import ImagesRun
-from fairprobe.present import fill_template
+from fairprobe.report import html
 from fairprobe.report.markdown import markdown
 from fairprobe.results import encode
 from fairprobe.scenes.audit import ScenesRun
 from fairprobe.serve.desk import answer, desk_of, fill, run_of
 from fairprobe.serve.opened import OpenRun
 from fairprobe.table.evidence import bias_audit
-from fairprobe.table.report import report
 
 EXPORTS = {
     "report.html": ("The report in one file", "text/html"),
@@ -30,12 +29,12 @@ EXPORTS = {
 
 
 def show(request: Request) -> Response:
-    """The report's head. Its sections, which take a moment to draw, are loaded after it."""
+    """Show the report's head. Its sections, which take a moment to draw, are loaded after it."""
     return answer(request, "run.html.j2", **_variables(run_of(request)), lazy=True)
 
 
 def whole(request: Request) -> Response:
-    """The whole report inside the dashboard."""
+    """Show the whole report inside the dashboard."""
     run = run_of(request)
     made = desk_of(request).runs.kept(
         run, "report", lambda: fill("run.html.j2", **_variables(run), lazy=False)
@@ -44,12 +43,12 @@ def whole(request: Request) -> Response:
 
 
 def _variables(run: OpenRun) -> dict[str, Any]:
-    template, variables = run.report
-    return dict(variables) | links(run) | {"active": "runs", "template": template}
+    shown = html.variables(run.report) | links(run)
+    return shown | {"active": "runs", "template": html.TEMPLATE}
 
 
 def links(run: OpenRun) -> dict[str, Any]:
-    """What the pages of a run link to."""
+    """Return the variables of links between the pages of a run."""
     is_table = isinstance(run.document, TableRun)
     has_pictures = isinstance(run.document, ImagesRun | ScenesRun)
     return {
@@ -61,30 +60,30 @@ def links(run: OpenRun) -> dict[str, Any]:
 
 
 def exports_of(run: OpenRun) -> list[str]:
-    """The files that can be had of a run."""
+    """List the files that can be exported."""
     every = list(EXPORTS)
     return every if isinstance(run.document, TableRun) else every[:2]
 
 
 def export(request: Request) -> Response:
-    """A file for others, made anew from the validated document: what lies in the folder under the
-    same name could be anything.
+    """Export a file, made from the validated run: what is in the folder under the same name could
+    be anything.
     """
     run, name = run_of(request), request.query_params.get("file", "")
     if name not in exports_of(run):
         raise HTTPException(404)
     document = run.document
     if name == "report.html":
-        content = fill_template(*run.report)
+        content = html.page(run.report)
     elif name == "audit.json":
         content = encode(document).decode()
     else:
         assert isinstance(document, TableRun)
-        content = markdown(report(document) if name == "card.md" else bias_audit(document))
+        content = markdown(run.report if name == "card.md" else bias_audit(document))
     return download(content, f"{PurePosixPath(run.name).name}-{name}", EXPORTS[name][1])
 
 
 def download(content: str, name: str, kind: str) -> Response:
-    """A file to be saved, never shown in the place of a page."""
+    """Respond with a file to be saved, never shown in the place of a page."""
     said = f"attachment; filename*=UTF-8''{quote(name)}"
     return Response(content, media_type=kind, headers={"content-disposition": said})

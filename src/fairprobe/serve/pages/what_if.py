@@ -1,7 +1,8 @@
-"""What if: one person, what the model decides, and what it would decide otherwise."""
+"""What if: the prediction for a person, and for the same person with other values."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +11,10 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from fairprobe.arrays import Rows
+from fairprobe.arrays import Floats, Rows
 from fairprobe.errors import SettingError
 from fairprobe.judgement import judge
-from fairprobe.present.network_picture import Picture, reaction_picture, shade_names
-from fairprobe.present.table import Table
+from fairprobe.report import Bar, Bars, Block, Plot, Section, Text
 from fairprobe.report.formats import listed, one_in, plural
 from fairprobe.schema.attributes import Attribute
 from fairprobe.serve.desk import address, answer, fill, is_part, run_of
@@ -36,7 +36,7 @@ DRAWN = 200  # plausible people at a time
 
 @dataclass(frozen=True)
 class Field:
-    """How an attribute is chosen: from a list, or typed within bounds."""
+    """An attribute in the form: a list to choose from, or a value to type within bounds."""
 
     attribute: Attribute
     column: int
@@ -47,7 +47,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Told:
+class Prediction:
     """A decision in words, with all probabilities, the decided class first."""
 
     label: str
@@ -58,7 +58,7 @@ class Told:
 
 
 def show(request: Request) -> Response:
-    """The form and the answer; for a change of the form, the answer alone."""
+    """Show the form and the answer; for a change of the form, the answer alone."""
     run = run_of(request)
     base, row = people_of(run, request.query_params)
     shown = {
@@ -82,7 +82,7 @@ def show(request: Request) -> Response:
 
 
 def flip(request: Request) -> Response:
-    """The shortest change that flips the decision; it takes a moment longer than the decision."""
+    """Find the shortest change that flips the decision, which takes a moment longer."""
     run = run_of(request)
     domain = run.outline.domain
     _, row = people_of(run, request.query_params)
@@ -110,7 +110,7 @@ def flip(request: Request) -> Response:
 
 
 def pick(request: Request) -> Response:
-    """Somebody else: a new plausible person, or one whom the search found."""
+    """Choose another person: a new plausible one, or one whom the search found."""
     run, given = run_of(request), request.query_params
     text = given.get("number", "")
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
@@ -130,7 +130,7 @@ def pick(request: Request) -> Response:
 
 
 def people_of(run: OpenRun, given: QueryParams) -> tuple[Rows, Rows]:
-    """The person that was picked and the same after what was changed in the form."""
+    """Return the person that was picked, and the same with the changes of the form."""
     domain = run.outline.domain
     if text := given.get("base", ""):
         base = _checked(run, [_code(each, "the person") for each in text.split(",")])
@@ -158,7 +158,7 @@ def _code(text: str, what: str) -> float:
 
 
 def _checked(run: OpenRun, codes: list[float]) -> Rows:
-    """The row, refused unless every value is within its bounds or the code for a missing one."""
+    """Raise SettingError unless every value is within its bounds or the code for a missing one."""
     domain = run.outline.domain
     row: Rows = domain.check([codes], what="person")[0]
     for attribute, code in zip(domain.attributes, row.tolist(), strict=True):
@@ -194,7 +194,7 @@ def _fields(run: OpenRun, base: Rows, row: Rows) -> list[Field]:
 
 
 def looked_at(run: OpenRun, base: Rows, row: Rows) -> dict[str, Any]:
-    """All that the answer shows, except the shortest flip."""
+    """Return all that the answer shows, except the shortest flip."""
     domain, model = run.outline.domain, run.model
     values, allowed = sensitive_answers(domain, model, row)
     verdict = judge(domain, model, row[None])
@@ -202,8 +202,8 @@ def looked_at(run: OpenRun, base: Rows, row: Rows) -> dict[str, Any]:
     is_changed = bool((base != row).any())
     label = int(verdict.label[0])
     return {
-        "told": _told(run, values, own),
-        "was": _told(run, ask(model, base[None]), 0) if is_changed else None,
+        "prediction": _predicted(run, values, own),
+        "was": _predicted(run, ask(model, base[None]), 0) if is_changed else None,
         "edits": [
             (name, mine, now)
             for (name, mine), now in zip(
@@ -220,7 +220,7 @@ def looked_at(run: OpenRun, base: Rows, row: Rows) -> dict[str, Any]:
                 "words": domain.describe_value(place),
                 "is_own": place == own,
                 "is_allowed": bool(allowed[place]),
-                "told": _told(run, values, place),
+                "prediction": _predicted(run, values, place),
                 "share": float(values.probabilities[place, label]),
                 "differs": int(values.labels[place]) != label,
                 "link": _with(run, base, values.x[place]),
@@ -230,16 +230,16 @@ def looked_at(run: OpenRun, base: Rows, row: Rows) -> dict[str, Any]:
         "usual": _usual(run, row),
         "name": listed(domain.sensitive),
         "changing": listed(domain.changing),
-        **_inside(run, base, row, verdict.x_other[0]),
+        "neurons": _inside(run, base, row, verdict.x_other[0]),
     }
 
 
-def _told(run: OpenRun, answers: Answers, place: int) -> Told:
+def _predicted(run: OpenRun, answers: Answers, place: int) -> Prediction:
     classes, label = run.outline.classes, int(answers.labels[place])
     p = answers.probabilities[place]
     order = [label, *(each for each in range(len(classes)) if each != label)]
     favourable = run.outline.favourable
-    return Told(
+    return Prediction(
         classes[label],
         float(p[label]),
         [(classes[each], float(p[each])) for each in order],
@@ -249,13 +249,13 @@ def _told(run: OpenRun, answers: Answers, place: int) -> Told:
 
 
 def _with(run: OpenRun, base: Rows, row: Rows) -> str:
-    """The address of this page for a changed person."""
+    """Return the address of this page for a changed person."""
     query = {f"a{column}": f"{code:.9g}" for column, code in enumerate(row)}
     return address("what-if", run.name, base=",".join(f"{code:.9g}" for code in base), **query)
 
 
 def _usual(run: OpenRun, row: Rows) -> str:
-    """How usual the person is, once it is known what people are like."""
+    """Say how usual the person is, if the model of people is fitted."""
     people = run.people_if_known
     if people is None:
         return ""
@@ -264,37 +264,32 @@ def _usual(run: OpenRun, row: Rows) -> str:
     )
 
 
-def _inside(run: OpenRun, base: Rows, row: Rows, other: Rows) -> dict[str, Any]:
-    """Which neurons react to the other sensitive value, and to what was changed in the form."""
+def _inside(run: OpenRun, base: Rows, row: Rows, other: Rows) -> Section | None:
+    """Show the neurons that react to the other sensitive value, and to changes in the form."""
     network = run.network
     if network is None or not network.layers(row[None]):
-        return {"reacts": [], "shades": []}
-    wanted = [(f"to another {listed(run.outline.domain.sensitive)}", other)]
+        return None
+    wanted = {f"To another {listed(run.outline.domain.sensitive)}": other}
     if (base != row).any():
-        wanted.insert(0, ("to your change", base))
-    return {
-        "reacts": [(title, *_reaction(run, row, one)) for title, one in wanted],
-        "shades": shade_names(),
-    }
+        wanted = {"To your change": base, **wanted}
+    parts = [
+        Section(title, _reaction(reactions(network, row, changed)))
+        for title, changed in wanted.items()
+    ]
+    return Section("Neurons that react", parts)
 
 
-def _reaction(run: OpenRun, row: Rows, other: Rows) -> tuple[Picture, Table]:
-    network, model = run.network, run.table.model
-    assert network is not None
-    found = {name: each.tolist() for name, each in reactions(network, row, other).items()}
-    every = [
-        (value, layer, neuron)
+def _reaction(found: Mapping[str, Floats]) -> list[Block]:
+    """Count the neurons that change their value, and name those that change most."""
+    changes = [
+        (float(value), f"{layer}, neuron {neuron}")
         for layer, values in found.items()
         for neuron, value in enumerate(values)
     ]
-    most = sorted(every, key=lambda each: -each[0])[:NEURONS]
-    reacting = sum(value > 0 for value, _, _ in every)
-    says = (
-        f"The network: {plural(reacting, 'neuron')} of {plural(len(every), 'neuron')} in"
+    reacting = sorted((change for change in changes if change[0] > 0), key=lambda one: -one[0])
+    text = (
+        f"{plural(len(reacting), 'neuron')} of {plural(len(changes), 'neuron')} in"
         f" {plural(len(found), 'hidden layer')} change their value."
     )
-    table = Table(
-        ("layer", "neuron", "change of its value"),
-        [(layer, str(neuron), f"{value:.3f}") for value, layer, neuron in most if value > 0],
-    )
-    return reaction_picture(found, inputs=model.inputs, outputs=model.outputs, says=says), table
+    bars = [Bar(name, value) for value, name in reacting[:NEURONS]]
+    return [Text(text), Plot("Neurons that react most", Bars(bars, "number"))]
