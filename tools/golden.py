@@ -19,6 +19,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -37,7 +38,7 @@ EXACT = 1e-12
 # Paths of numbers that differ from run to run, or say nothing about what was measured.
 IGNORED = re.compile(
     r"seconds|cpu|versions?\b|created|memory|bytes|workers|threads|size_on_disk|\bport\b|format\b"
-    r"|timings|duration|forecast"
+    r"|timings|duration|forecast|wall_ms|ms_an_image"
 )
 # Old path: new path. Both are prefixes; [] is any index.
 MOVED: Mapping[str, str] = {
@@ -47,8 +48,11 @@ MOVED: Mapping[str, str] = {
     "model.accuracy_high": "fairness.quality.accuracy.high",
     "model.accuracy": "fairness.quality.accuracy.estimate",
 }
-# Prefixes of paths whose numbers went on purpose.
-GONE: Sequence[str] = ("judged", "partial")
+# Prefixes of paths whose numbers went on purpose: they follow from others.
+GONE: Sequence[str] = (
+    *("judged", "partial", "attribute.chance", "interpretation.auc", "repair.compared"),
+    *("repair.change", "repair.verdict.min_help", "repair.verdict.most_ties"),
+)
 
 
 @dataclass(frozen=True)
@@ -333,10 +337,13 @@ def compare(old: Path, new: Path, names: Sequence[str]) -> list[str]:
     differences = []
     for name in names:
         before, after = _numbers(old / name), _numbers(new / name)
-        lost = sorted({_anywhere(path) for path in before.keys() - after.keys()})
-        differences += [f"{name}: only in the old one: {path}" for path in lost if not _gone(path)]
-        for path in sorted({_anywhere(path) for path in after.keys() - before.keys()}):
-            sys.stdout.write(f"{name}: new: {path}\n")
+        lost = sorted(path for path in before.keys() - after.keys() if not _gone(path))
+        # A number that moved is still there, once for each time it was.
+        moved = Counter(f"{after[path]:.9g}" for path in after.keys() - before.keys())
+        moved.subtract(f"{before[path]:.9g}" for path in lost)
+        absent = {path for path in lost if moved[f"{before[path]:.9g}"] < 0}
+        sys.stdout.write(f"{name}: {len(before)} numbers, {len(lost) - len(absent)} moved\n")
+        differences += [f"{name}: only in the old one: {path}" for path in sorted(absent)]
         for path in sorted(before.keys() & after.keys()):
             if not _same(before[path], after[path]):
                 differences.append(f"{name}: {path}: {before[path]!r} is now {after[path]!r}")
