@@ -639,26 +639,24 @@ def ask(*words: str | Path) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, " ".join(result.stderr.split())
 
 
-def test_what_cannot_be_written_or_compared_is_told_before_anything_is_audited(
-    given_model: list[str], tmp_path: Path
+def test_what_cannot_be_written_or_compared_is_told_first(
+    runs: dict[str, Path], tmp_path: Path
 ) -> None:
+    (tmp_path / "good.toml").write_text("[limits]\ndm_rs = 0.9\n")
     for option, value, said in (
         ("--junit", tmp_path / "no" / "x.xml", "Cannot write"),
         ("--sarif", tmp_path, "it is a folder"),
         ("--baseline", tmp_path / "none", "does not say by how much"),
     ):
-        code, out, err = ask(
-            *given_model,
-            "--policy",
-            tmp_path / "good.toml",
-            "--out",
-            tmp_path / "run",
-            option,
-            value,
-        )
+        policy = ["--policy", tmp_path / "good.toml"]
+        code, out, err = ask("check", runs["german"] / "0", *policy, option, value)
         assert (code, out) == (2, "")
         assert said in err
-        assert not (tmp_path / "run").exists()
+
+
+def test_a_baseline_that_is_not_there_is_told_before_anything_is_audited(
+    given_model: list[str], tmp_path: Path
+) -> None:
     (tmp_path / "both.toml").write_text("[baseline]\nrun = 'gone'\ndm_rs = 0.1\n")
     code, _, err = ask(*given_model, "--policy", tmp_path / "both.toml", "--out", tmp_path / "run")
     assert code == 2
@@ -666,53 +664,15 @@ def test_what_cannot_be_written_or_compared_is_told_before_anything_is_audited(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_model_that_is_audited_first_is_judged_and_its_temporary_run_is_not_named(
-    given_model: list[str], tmp_path: Path
+@pytest.mark.parametrize(("policy", "code"), [("good", 0), ("bad", 1)])
+def test_a_model_is_audited_and_judged_in_one_step(
+    given_model: list[str], tmp_path: Path, policy: str, code: int
 ) -> None:
-    for policy, code in (("good", 0), ("bad", 1)):
-        done, out, _ = ask(*given_model, "--policy", tmp_path / f"{policy}.toml", "--json")
-        assert done == code
-        assert json.loads(out)["run"] is None
-    code, out, _ = ask(
-        *given_model, "--policy", tmp_path / "bad.toml", "--out", tmp_path / "run", "--json"
-    )
-    assert (code, json.loads(out)["run"]) == (1, str(tmp_path / "run"))
-    assert (
-        json.loads(out)["rulings"]
-        == check(tmp_path / "run", tmp_path / "bad.toml").to_dict()["rulings"]
-    )
-
-
-def fails_late(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """What goes wrong once the audit is done."""
-
-    def held_against(*_: Any, **__: Any) -> GateResult:
-        raise error
-
-    monkeypatch.setattr(command, "_evaluate", held_against)
-
-
-@pytest.mark.parametrize("is_out", [True, False])
-@pytest.mark.parametrize(
-    ("error", "code"), [(StorageError("The disk is full."), 2), (KeyboardInterrupt(), 130)]
-)
-def test_an_audit_that_cannot_be_judged_is_not_lost(
-    given_model: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    error: BaseException,
-    code: int,
-    is_out: bool,
-) -> None:
-    fails_late(monkeypatch, error)
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    where = ["--out", str(tmp_path / "run")] if is_out else []
-    done, _, err = ask(*given_model, "--policy", tmp_path / "good.toml", *where)
+    rules = tmp_path / f"{policy}.toml"
+    done, out, _ = ask(*given_model, "--policy", rules, "--out", tmp_path / "run")
     assert done == code
-    found = re.search(r"The audit is kept in (\S+); to judge it", err)
-    assert found is not None, err
-    assert check(found[1], tmp_path / "good.toml").passed
-    assert "nothing was written" not in err
+    assert ("PASSED: 1 rule" in out) == (code == 0)
+    assert check(tmp_path / "run", rules).exit_code == code
 
 
 def test_a_search_that_was_interrupted_is_kept_and_not_judged(
@@ -732,8 +692,9 @@ def test_a_search_that_was_interrupted_is_kept_and_not_judged(
     code, out, err = ask(
         *given_model, "--policy", tmp_path / "good.toml", "--out", tmp_path / "run"
     )
-    assert (code, out) == (130, "")
-    assert f"The audit is kept in {tmp_path / 'run'}" in err
+    assert code == 130
+    assert "PASSED" not in out
+    assert "Interrupted: kept all" in err
     assert (
         json.loads((tmp_path / "run" / "audit.json").read_text())["generation"]["stopped"]
         == "interrupted"
@@ -776,7 +737,7 @@ def test_an_option_that_would_be_of_no_effect_on_a_run_is_refused(
     (tmp_path / "good.toml").write_text("[limits]\naccuracy = 0.0\n")
     code, _, err = ask("check", runs["german"] / "0", "--policy", tmp_path / "good.toml", *option)
     assert code == 2
-    assert f"{option[0]} says how to audit a model" in err
+    assert f"{option[0]} of 'fairprobe check' is now: nothing" in err
 
 
 # -- the plugin, as it is installed ----------------------------------------------------------------

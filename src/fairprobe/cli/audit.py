@@ -154,10 +154,13 @@ def _settings(
     options: AuditOptions, more: AuditSettings, of_method: dict[str, str]
 ) -> dict[str, Any]:
     """Return the arguments of `audit` that do not depend on the data, with a checked method."""
-    from fairprobe.search.catalogue import check_method
+    from fairprobe.search.catalogue import check_method, method_named
+    from fairprobe.search.settings import with_settings
 
     if options.method != "auto":
         check_method(options.method, more.variant)
+        values, _ = with_settings(options.method, of_method, _budget(options, more))
+        method_named(options.method, more.variant, **values)
     return {
         "people": options.people,
         "method": options.method,
