@@ -648,7 +648,7 @@ def test_what_cannot_be_written_or_compared_is_told_first(
         ("--sarif", tmp_path, "it is a folder"),
         ("--baseline", tmp_path / "none", "does not say by how much"),
     ):
-        policy = ["--policy", tmp_path / "good.toml"]
+        policy = ["--policy", str(tmp_path / "good.toml")]
         code, out, err = ask("check", runs["german"] / "0", *policy, option, value)
         assert (code, out) == (2, "")
         assert said in err
