@@ -260,8 +260,9 @@ def test_insidebias_says_the_size_it_used(
 
 
 def test_pictures_of_several_sizes_are_refused_until_a_size_is_named(
-    files: Path, faces: Path, tmp_path: Path
+    files: Path, faces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     for path in sorted(faces.rglob("*.png"))[:3]:
         Image.open(path).resize((40, 40)).save(path)
     groups, model = grouped(faces, tmp_path / "groups"), named(files, "onnx")
