@@ -156,24 +156,19 @@ def test_what_a_package_adds_is_listed_for_the_terminal_and_for_the_documentatio
         ("repairs", "halfway", "Half-blind network"),
         ("measures", "beyond_the_data", "Beyond the data"),
     ):
-        assert f"{name}  {title}" in ask(kind).out
-        assert f"| `{name}` | {title} |" in ask(kind, "--as", "markdown").out
-    assert "Nobody, Nowhere, 2026" in ask("methods").out
+        assert f"{name}  {title}" in ask("list", kind).out
+        assert f"| `{name}` | {title} |" in ask("list", kind, "--as", "markdown").out
+    assert "Nobody, Nowhere, 2026" in ask("list", "methods").out
 
 
 def test_a_part_that_cannot_be_used_is_one_sentence_beside_the_list(ask: Ask) -> None:
-    answer = ask("methods")
+    answer = ask("list", "methods")
     assert answer.code == 0
     assert "The method 'torn' of the package 'fairplug' cannot be used" in answer.err
     assert "Traceback" not in answer.err
     answer = ask(*AUDIT, "--method", "torn")
     assert answer.code == 2
     assert answer.err.startswith("Error: The method 'torn' of the package 'fairplug'")
-
-
-def test_help_names_the_method_and_the_repair(ask: Ask) -> None:
-    assert "crossover, greedy" in ask("audit", "--help").out
-    assert "cfair, halfway" in ask("repair", "--help").out
 
 
 def test_the_report_says_how_the_method_searches(document: dict[str, Any], folder: Path) -> None:

@@ -304,7 +304,7 @@ def test_the_command_audits_an_amount(tmp_path: Path, monkeypatch: pytest.Monkey
     assert document["data"]["origin"]["target"] == "amount"
     wrong = CliRunner().invoke(app, [*command.split(), "--decision", "0.3"])
     assert wrong.exit_code == 2
-    assert "A decision rule needs classes" in wrong.output
+    assert "--decision is a decision between classes" in wrong.output
 
 
 def test_a_network_of_amounts_learns_and_answers_in_the_unit_of_the_label(tmp_path: Path) -> None:

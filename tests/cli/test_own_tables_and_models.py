@@ -375,7 +375,7 @@ SKOPS: dict[str, tuple[Callable[[], Path], str]] = {
 }
 BOOSTERS: dict[str, tuple[Callable[[], Path], str]] = {
     "no JSON": (lambda: text("m.json", "hello"), "not an XGBoost model"),
-    "other JSON": (lambda: text("m.json", "{}"), "'learner' is missing"),
+    "other JSON": (lambda: text("m.json", "{}"), "XGBoost cannot read m.json"),
     "truncated JSON": (lambda: cut(xgboost_file("m.json")), "XGBoost cannot read"),
     "truncated UBJ": (lambda: cut(xgboost_file("m.ubj")), "XGBoost cannot read"),
     "empty JSON": (lambda: text("m.json", ""), "is empty"),
@@ -469,7 +469,7 @@ CODE: dict[str, tuple[str, tuple[str, ...], str]] = {
     "an encoder that raises": (
         "import torch\nmodel = torch.nn.Linear(4, 2)\ndef prepare(f): raise ValueError('no')",
         ("own.py:model", "--encoder", "own.py:prepare"),
-        "The encoder 'own.py:prepare' failed",
+        "The encoder failed on 1 rows (ValueError: no;",
     ),
     "an encoder of the wrong width": (
         "import torch\nmodel = torch.nn.Linear(4, 2)\ndef prepare(f): return f[['age']]",

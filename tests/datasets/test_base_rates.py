@@ -57,7 +57,7 @@ def test_as_printed_people_of_one_group_are_compared_too_in_all_their_attributes
     ("words", "said"),
     [
         (["data", "groups", "german"], "True base rates by gender"),
-        (["datasets", "groups", "german", "--sensitive", "age"], "True base rates by age"),
+        (["data", "groups", "german", "--sensitive", "age"], "True base rates by age"),
         (
             ["data", "similar", "german", "--sensitive", "gender", "--pairs", "1"],
             "Pair 1: cosine 0.",

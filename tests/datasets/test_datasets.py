@@ -268,7 +268,7 @@ def test_a_data_set_is_registered_by_its_own_file(monkeypatch: pytest.MonkeyPatc
     assert "toy" in names()
     listed = CliRunner().invoke(app, ["list", "datasets"]).stdout
     assert "Toy. From made up. License: none." in listed
-    described = json.loads(CliRunner().invoke(app, ["list", "datasets", "--json"]).stdout)[-1]
+    described = json.loads(CliRunner().invoke(app, ["list", "datasets", "--as", "json"]).stdout)[-1]
     assert described["name"] == "toy"
 
 

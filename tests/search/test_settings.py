@@ -146,10 +146,6 @@ def test_a_setting_that_contradicts_the_budget_is_refused(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            "adf --set global_iterations=3 --set global_iterations=7",
-            "global_iterations is 3 among the settings and 7 in the budget (--global-iterations).",
-        ),
         ("symbgen --set seconds=5 --time 9", "seconds is 5.0 among the settings and 9.0 in"),
         ("crossover --set seeds_by=raw", "'crossover' does not start from them. Leave it out."),
     ],

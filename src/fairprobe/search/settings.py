@@ -141,8 +141,8 @@ def with_settings(
         of_budget = getattr(budget, name)
         if name in values and of_budget not in (getattr(Budget, name), values[name]):
             raise SettingError(
-                f"{name} is {values[name]} among the settings and {of_budget} in the budget"
-                f" (--{name.replace('_', '-')}). Give one of them."
+                f"{name} is {values[name]} among the settings and {of_budget} in the budget."
+                " Give one of them."
             )
     return values, replace(budget, clusters=values.pop(CLUSTERS, budget.clusters))
 
