@@ -75,10 +75,7 @@ def _sentence(text: str, style: str = "") -> RenderableType:
 
 
 def _numbers(numbers: list[Number]) -> RenderableType:
-    rows = [
-        (number.name, Cell(number.text, _unit_once(number.interval)), number.detail)
-        for number in numbers
-    ]
+    rows = [(number.name, Cell(number.text, number.interval), number.detail) for number in numbers]
     return table(Table(("", "", ""), rows, words=(0, 2)), unbroken=2)
 
 
@@ -106,5 +103,6 @@ def table(data: Table, *, unbroken: int = 1) -> RenderableType:
             no_wrap=index < unbroken,
         )
     for row in data.cells:
-        grid.add_row(*(Words(plain(cell.line), style=STYLES.get(cell.kind, "")) for cell in row))
+        texts = ((plain(_unit_once(cell.line)), STYLES.get(cell.kind, "")) for cell in row)
+        grid.add_row(*(Words(text, style=style) for text, style in texts))
     return grid

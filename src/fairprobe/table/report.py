@@ -174,7 +174,7 @@ def _next_steps(run: TableRun) -> list[str]:
     steps = []
     if run.repair is None and status(run) == "found":
         steps.append(
-            "Read the pairs below: would another answer be justified? If not, “fairprobe repair"
+            "Look at the striking pairs: would another answer be justified? If not, “fairprobe repair"
             " RUN” tries to mitigate it and proves what that costs."
         )
     if status(run) == "none":
