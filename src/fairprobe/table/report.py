@@ -174,8 +174,8 @@ def _next_steps(run: TableRun) -> list[str]:
     steps = []
     if run.repair is None and status(run) == "found":
         steps.append(
-            "Look at the striking pairs: would another answer be justified? If not, “fairprobe repair"
-            " RUN” tries to mitigate it and proves what that costs."
+            "Look at the striking pairs: would another answer be justified? If not, “fairprobe"
+            " repair RUN” tries to mitigate it and proves what that costs."
         )
     if status(run) == "none":
         steps.append(
