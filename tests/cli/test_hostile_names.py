@@ -146,9 +146,9 @@ def test_a_file_name_that_is_not_utf_8_is_read_and_written_into_the_run(
     table = (name, "--label", "y", "--sensitive", f"sex{TITLE}")
     done = fairprobe(tmp_path, "audit", *table, *SMALL, "--out", "run")
     assert done.returncode == 0, done.stderr
-    assert rb"people\xff" in fairprobe(tmp_path, "show", "run").stdout
+    assert rb"people\\xff" in fairprobe(tmp_path, "show", "run", "--as", "card").stdout
     (tmp_path / "run").rename(tmp_path / os.fsdecode(b"run\xfe"))
-    assert fairprobe(tmp_path, "card", b"run\xfe").returncode == 0
+    assert fairprobe(tmp_path, "show", b"run\xfe", "--as", "card").returncode == 0
     for words in (("show", b"none\xfe"), ("audit", *table, *SMALL, "--out", b"run\xfd")):
         done = fairprobe(tmp_path, *words)
         assert done.returncode == 2, done.stderr
@@ -166,7 +166,7 @@ def test_loops_of_links_are_reported_in_a_sentence(place: Path, tmp_path: Path) 
         patch.chdir(tmp_path)
         for words in (
             ("show", "loop"),
-            ("card", "loop"),
+            ("show", "loop", "--as", "card"),
             ("check", place / "run", "--policy", "loop.toml"),
             ("repair", "loop"),
             ("audit", "loop.csv", "--label", "y", "--sensitive", "sex"),

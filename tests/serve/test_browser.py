@@ -141,7 +141,7 @@ def start_audit(page: Any, server: Server, name: str, *, data: str = "german", *
     page.wait_for_url("**/jobs/*")
 
 
-SMALL = {"Seeds": "30", "People_drawn": "500"}
+SMALL = {"Rows_to_search_from": "30", "Possible_people_to_draw": "500"}
 
 
 def test_an_audit_is_started_watched_and_its_people_are_looked_at(
@@ -198,7 +198,7 @@ def test_a_search_is_live_and_the_address_keeps_it(page: Any) -> None:
 
 
 def test_a_job_is_cancelled(page: Any, served: Server) -> None:
-    start_audit(page, served, "cancelled", data="adult", Seeds="100000")
+    start_audit(page, served, "cancelled", data="adult", Rows_to_search_from="100000")
     page.locator(".stage", has_text="Training the network").wait_for(timeout=PATIENCE)
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("Cancelled", exact=True).wait_for(timeout=PATIENCE)

@@ -200,7 +200,7 @@ def test_a_job_whose_processes_were_killed_is_resumed_three_times_at_most(
 def test_an_audit_that_is_killed_in_its_search_goes_on_and_is_complete(
     queue: Queue, settings: ServeSettings
 ) -> None:
-    name = queue.add(msgspec.structs.replace(AUDIT, seeds=4000, samples=500))
+    name = queue.add(msgspec.structs.replace(AUDIT, options={"seeds": 4000, "samples": 500}))
     queue.look()
     (worker,) = queue._processes
     wait_for(lambda: queue.job(name).progress.stage.startswith("Searching"), 120)
