@@ -203,7 +203,7 @@ def _dashboard(folder: Path) -> Any:
 
 
 def _card_of_run(folder: Path) -> list[str]:
-    return ["card", str(folder / "run")]
+    return ["show", str(folder / "run"), "--as", "card"]
 
 
 def _show_run(folder: Path) -> list[str]:
@@ -295,11 +295,23 @@ KINDS: dict[str, Kind] = {
             _costs,
             lambda folder: _audit(folder, "--decision", str(folder / "costs.csv")),
         ),
-        Kind("table-run", RUN, _run, lambda folder: ["card", str(folder / "run")], share=10),
+        Kind(
+            "table-run",
+            RUN,
+            _run,
+            lambda folder: ["show", str(folder / "run"), "--as", "card"],
+            share=10,
+        ),
         Kind(
             "certificate", "run/certificate.npz", lambda f: commands(_verify(f)), _verify, share=4
         ),
-        Kind("certified-run", RUN, _run, lambda folder: ["card", str(folder / "run")], share=4),
+        Kind(
+            "certified-run",
+            RUN,
+            _run,
+            lambda folder: ["show", str(folder / "run"), "--as", "card"],
+            share=4,
+        ),
         Kind("findings", "run/findings.parquet", _browse, _card_of_run, share=3),
         Kind("image-findings", "run/findings.npz", _browse, _show_run),
         Kind("run-network", "run/model/model.json", _reopen, _check),

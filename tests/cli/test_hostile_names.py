@@ -183,7 +183,7 @@ def test_loops_of_links_are_reported_in_a_sentence(place: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "words", [("show", "run"), ("show", "--as", "card", "run"), ("datasets",), ("--help",)]
+    "words", [("show", "run"), ("show", "--as", "card", "run"), ("list", "datasets"), ("--help",)]
 )
 def test_a_reader_that_closes_the_output_ends_a_command_without_a_traceback(
     place: Path, words: tuple[str, ...]
