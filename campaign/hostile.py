@@ -78,7 +78,8 @@ def try_one(tree: Tree, starts: WarmStarts, originals: Path, name: str) -> str:
         )
         answer = process.end(PATIENT.get(name, PATIENCE))
         memory = process.memory
-        is_asked_for = any(server.address in word for word in words)
+        named = [*words, *(path.read_text() for path in given.folder.glob("service.toml"))]
+        is_asked_for = any(server.address in text for text in named)
         harms = [
             trouble(answer, (0, 1, 2, 3)) if answer.code is not None else "did not end in time",
             "something was executed or written" if given.canary.exists() else "",

@@ -149,7 +149,7 @@ def _run(folder: Path) -> None:
 
 
 def _reopen(folder: Path) -> None:
-    for home in ("fairprobe.runs", "fairprobe.run.origin"):
+    for home in ("fairprobe.runs.reopen", "fairprobe.runs"):
         try:
             opened = import_module(home).reopen
         except (ImportError, AttributeError):
