@@ -30,6 +30,8 @@ from fairprobe.errors import StorageError
 from fairprobe.findings import Findings
 from fairprobe.judgement import Verdict, judge
 from fairprobe.models import Model, one_thread
+from fairprobe.runs.kinds import report_of
+from fairprobe.runs.store import read_run
 from fairprobe.schema.domain import Domain
 from fairprobe.search import loop
 from tests.helpers import VARIANTS, read_document
@@ -104,12 +106,9 @@ def test_an_audit_writes_a_whole_run_and_shows_its_verdict_and_where_the_report_
     assert answer.code == 0
     assert files_in(elsewhere / "run") == FILES
     assert [path.name for path in elsewhere.iterdir()] == ["run"]
-    body = read_document(elsewhere / "run")
     text = " ".join(re.sub(r"[│╭╮╰╯─]", " ", answer.out).split())
-    assert body["verdict"] in text
+    assert next(report_of(read_run(elsewhere / "run")).verdicts).headline in text
     assert f"Report: {Path('run') / 'report.html'}" in text
-    assert "success rate" in text
-    assert "no population rate" in text
 
 
 def test_a_network_trained_on_the_spot_can_be_audited_again_with_the_same_result(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from fairprobe.cli.common import (
 )
 from fairprobe.cli.decision import decision_of
 from fairprobe.cli.inputs import NamedTable, open_model, opener
-from fairprobe.errors import SettingError
+from fairprobe.errors import DataError, ModelError, SettingError
 from fairprobe.options import (
     AUDIT,
     RUN,
@@ -160,7 +161,8 @@ def _settings(
     if options.method != "auto":
         check_method(options.method, more.variant)
         values, _ = with_settings(options.method, of_method, _budget(options, more))
-        method_named(options.method, more.variant, **values)
+        with suppress(ModelError, DataError):  # some need the model or the data as well
+            method_named(options.method, more.variant, **values)
     return {
         "people": options.people,
         "method": options.method,
