@@ -16,7 +16,7 @@ def _leave(*_: Any) -> None:
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the program."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
     from fairprobe.cli import main as begin

@@ -54,7 +54,7 @@ class FairprobeError(Exception):
     findings: Any = None  # Findings, which this room must not know
 
     def __str__(self) -> str:
-        """The message, in which names from files cannot give orders to a terminal."""
+        """Return the message, in which names from files cannot give orders to a terminal."""
         return printable(super().__str__())
 
 
@@ -87,7 +87,7 @@ class GuessWarning(UserWarning):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """The tail of an error message about an unknown name: the nearest known one, then all of
+    """End an error message about an unknown name: the nearest known one, then all of
     them.
     """
     names = list(known)

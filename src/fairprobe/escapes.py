@@ -15,7 +15,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def printable(text: str) -> str:
-    """The text with control characters shown as escapes, such as \\x1b."""
+    """Return the text with control characters shown as escapes, such as \\x1b."""
     return CONTROL.sub(_escape, text)
 
 
@@ -25,8 +25,8 @@ def printable_json(text: str) -> str:
 
 
 def spreadsheet_cell(value: object) -> object:
-    """A cell of a CSV file: a text that a spreadsheet would take for a formula gets an apostrophe
-    in front. Numbers stay as they are.
+    """Write a cell of a CSV file: a text that a spreadsheet would take for a formula gets an
+    apostrophe in front. Numbers stay as they are.
     """
     is_formula = isinstance(value, str) and value.lstrip(" ").startswith(FORMULA)
     return f"'{value}" if is_formula else value

@@ -306,7 +306,7 @@ def _schema(domain: Domain, generation: Generation) -> pa.Schema:
 def batch_of(
     domain: Domain, records: Any, schema: pa.Schema, score: Callable[[Rows], Rows] | None
 ) -> pa.RecordBatch:
-    """Records of a ledger as rows of the table."""
+    """Return records of a ledger as rows of the table."""
     x = domain.unpack(records["x"])
     other = domain.unpack(records["other"], domain.changing_columns)
     x_other = x.copy()

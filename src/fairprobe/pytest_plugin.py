@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def fairness() -> Fairness:
-    """Assertions about how a model treats people; each is a ruling of fairprobe's gate."""
+    """Provide assertions about how a model treats people; each is a ruling of fairprobe's gate."""
     return Fairness()
 
 
@@ -121,7 +121,7 @@ class Fairness:
         *,
         baseline: Audit | Path | str | None = None,
     ) -> None:
-        """The run keeps to the policy, as `fairprobe check` decides."""
+        """Require that the run keeps to the policy, as `fairprobe check` decides."""
         __tracebackhide__ = True
         from fairprobe.gate import check
 
@@ -144,7 +144,7 @@ def _assert(result: GateResult, more: str = "") -> None:
 
 
 def _affected(people: People | None) -> str:
-    """The groups with most people affected."""
+    """Name the groups with most people affected."""
     groups = [] if people is None else [*people.values, *people.groups]
     worst = sorted((group for group in groups if group.hits), key=lambda group: -group.low)
     return "\n".join(

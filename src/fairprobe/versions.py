@@ -21,9 +21,9 @@ def versions(*packages: str) -> dict[str, str]:
 
 @cache
 def commit() -> str:
-    """The commit of the source that runs, where it is a Git checkout of fairprobe; else empty: an
-    installed package may lie below somebody else's repository. Git's files are read, Git itself is
-    not run.
+    """Return the commit of the source that runs, where it is a Git checkout of fairprobe; else
+    empty: an installed package may lie below somebody else's repository. Git's files are read, Git
+    itself is not run.
     """
     source = Path(__file__).resolve().parents[1]
     git = source.parent / ".git"

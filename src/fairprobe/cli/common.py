@@ -83,7 +83,7 @@ class Commands(TyperGroup):
         return code
 
     def make_context(self, *given: Any, **more: Any) -> Any:
-        """The words that were typed; an interrupt here comes before any command."""
+        """Return the words that were typed; an interrupt here comes before any command."""
         with report_errors():
             return super().make_context(*given, **more)
 
@@ -165,7 +165,7 @@ def report_errors(interrupted: str = "nothing was written") -> Iterator[None]:
 
 
 def _about_path(error: Exception) -> str | None:
-    """What is wrong with a path, where no command foresaw it; None for any other error."""
+    """Say what is wrong with a path that no command checked; None for any other error."""
     if isinstance(error, UnicodeEncodeError):
         if not any("\ud800" <= letter <= "\udfff" for letter in error.object):
             return None
@@ -179,9 +179,9 @@ def _about_path(error: Exception) -> str | None:
 
 @contextmanager
 def progress(*, show: bool, at_once: bool = False) -> Iterator[OnStage]:
-    """A progress bar on standard error, one line a stage: how far it is, the time that it has taken
-    and about what is left. Interrupts take effect between steps, or the first one at once, if the
-    work within can be left anywhere.
+    """Show a progress bar on standard error, one line a stage: how far it is, the time that it has
+    taken and about what is left. Interrupts take effect between steps, or the first one at once, if
+    the work within can be left anywhere.
     """
     from rich.progress import (
         BarColumn,
@@ -301,7 +301,7 @@ def print_run(document: RunDocument, folder: Path, *, as_json: bool, quiet: bool
 
 
 def command_line() -> str:
-    """The command as it was typed, for the run's document."""
+    """Return the command as it was typed, for the run's document."""
     return printable(
         shlex.join(["fairprobe", *(word for word in sys.argv[1:] if word != "--resume")])
     )

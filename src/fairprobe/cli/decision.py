@@ -70,7 +70,7 @@ def _wrong(text: str, what: str) -> SettingError:
 
 
 def _costs(path: Path, data: Dataset) -> list[list[float]]:
-    """The table of costs, its rows and columns in the order of the data's classes."""
+    """Read the table of costs, its rows and columns in the order of the data's classes."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = [[cell.strip() for cell in row] for row in csv.reader(file) if any(row)]

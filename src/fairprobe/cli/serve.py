@@ -97,7 +97,7 @@ def serve(
 
 
 def _endpoints(given: list[str], runs: Path) -> dict[str, str]:
-    """The servers that may be asked, by run. None is contacted yet."""
+    """Return the servers that may be queried, by run. None is contacted yet."""
     from fairprobe.models.formats.endpoint import Endpoint
     from fairprobe.serve.places import find
 

@@ -319,7 +319,7 @@ def _read_npz(path: Path, rng: np.random.Generator) -> ImageSet:
 
 
 def _identities(arrays: Mapping[str, Array], count: int, path: Path) -> Ints | None:
-    """Number the people in the pictures; a negative number or an empty name is unknown."""
+    """Assign numbers to people in pictures; negative numbers and empty names are unknown."""
     if IDENTITY not in arrays:
         return None
     array = arrays[IDENTITY]

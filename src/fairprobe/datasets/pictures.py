@@ -142,7 +142,7 @@ def read_picture(
 
 @contextmanager
 def _careful() -> Iterator[None]:
-    """Turns PIL's warning about a huge picture into an error, and hides its other warnings."""
+    """Turn PIL's warning about a huge picture into an error, and hide its other warnings."""
     from PIL import Image
 
     with warnings.catch_warnings():

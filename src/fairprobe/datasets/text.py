@@ -50,7 +50,7 @@ class TextFile:
 
     @classmethod
     def scan(cls, path: Path) -> TextFile:
-        """Reads the whole file once, for its digest and to refuse bytes that are not text."""
+        """Read the whole file once, for its digest and to refuse bytes that are not text."""
         sha256, quotes, sample = _scan(path)
         text = sample.decode("utf-8-sig", errors="ignore")
         if not text.strip():

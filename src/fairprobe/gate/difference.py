@@ -92,7 +92,7 @@ def _generation(document: Measurements) -> Search | None:
 
 
 def _about(document: Measurements) -> dict[str, str | None]:
-    """What two runs must have in common; None where a run does not have it, so that there is
+    """Return what two runs must have in common; None where a run does not have it, so that there is
     nothing to mistake.
     """
     about: dict[str, str | None] = {
@@ -116,7 +116,7 @@ def _about(document: Measurements) -> dict[str, str | None]:
 
 
 def _budget(search: Search | None) -> list[object]:
-    """What a search was given, and what ended it."""
+    """Return the budget of a search, and what ended it."""
     if search is None:
         return []
     return [

@@ -78,7 +78,7 @@ def check(
 
 
 def _measurements(run: Run, what: str = "run") -> Measurements:
-    """The measurements of whatever stands for a run, validated."""
+    """Return the measurements of a run, a folder or a document, validated."""
     if isinstance(run, Path | str):
         found: Any = read_measured_run(run, what=what)
     elif isinstance(run, dict):
@@ -97,8 +97,8 @@ def _measurements(run: Run, what: str = "run") -> Measurements:
 
 
 def baseline_of(policy: Policy, given: Run | None = None) -> Measurements | None:
-    """The document to compare with, if the policy compares; `given` takes the place of the policy's
-    own.
+    """Return the document to compare with, if the policy compares; `given` takes the place of the
+    policy's own.
     """
     place = policy.baseline_run if given is None else given
     if place is None:
@@ -117,7 +117,7 @@ def baseline_of(policy: Policy, given: Run | None = None) -> Measurements | None
 
 
 def _opener(run: Run, document: Measurements) -> More | None:
-    """What draws more people for a run that can be opened; a mere document has no model."""
+    """Return a sampler for a run that can be opened; a document alone has no model."""
     has_people = isinstance(document, TableMeasurements)
     if not isinstance(run, AuditedTable | Path | str) or not has_people:
         return None
@@ -230,7 +230,7 @@ def _made(
 
 
 def _sentence(ruling: Ruling, confidence: float | None) -> str:
-    """The number, its interval and the limit, in words."""
+    """Write the number, its interval and the limit in words."""
     what, limit = ruling.what[:1].upper() + ruling.what[1:], words.limit(ruling)
     if ruling.estimate is None:
         return f"{what} must be {limit}."

@@ -42,5 +42,5 @@ def junit(result: GateResult) -> str:
 
 
 def clean(text: str) -> str:
-    """The text without what XML cannot hold."""
+    """Return the text without characters that XML forbids."""
     return NOT_XML.sub("", text)

@@ -18,8 +18,8 @@ LINE = 400  # characters of somebody else's words in a sentence
 
 
 def markdown(result: GateResult) -> str:
-    """The result, what failed, a pair of people it is about, and the rest to unfold. Of very many
-    rulings the first ones.
+    """Write the result, what failed, a pair of people it is about, and the rest to unfold. Of very
+    many rulings the first ones.
     """
     texts = (_comment(result, most) for most in FEWER)
     return next(
@@ -70,7 +70,7 @@ def _more(rulings: Sequence[Ruling], most: int) -> list[str]:
 
 
 def _pair(result: GateResult) -> list[str]:
-    """The most striking pair of the run; the first is the one with the widest gap."""
+    """Return the most striking pair of the run; the first is the one with the widest gap."""
     if not result.pairs:
         return []
     apart, alike = (

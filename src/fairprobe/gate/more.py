@@ -70,9 +70,9 @@ def sampler_of(
     model: OpenModel | None = None,
     progress: OnStep | None = None,
 ) -> More:
-    """A sampler that opens the run's model when it is first used: the network that lies in the run
-    folder, or the one that `model` opens, with the run's own `table` if it has one. What the folder
-    merely names is not opened.
+    """Return a sampler that opens the run's model when it is first used: the network that lies in
+    the run folder, or the one that `model` opens, with the run's own `table` if it has one. What
+    the folder merely names is not opened.
     """
     opened: list[More] = []
 

@@ -101,7 +101,7 @@ def read_policy(path: Path | str) -> Policy:
 
 
 def _validated(given: dict[str, Any], where: str) -> PolicyDocument:
-    """The settings with Python's own numbers; the wrong ones are named."""
+    """Convert settings to Python's own numbers; name the wrong ones."""
     try:
         return msgspec.convert(_plain(given), PolicyDocument)
     except msgspec.ValidationError as error:

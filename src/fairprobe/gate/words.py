@@ -51,7 +51,7 @@ def _sides(shown: float, number: float, mark: float) -> bool:
 
 
 def estimate(ruling: Ruling) -> str:
-    """The number of a ruling, or that it is missing."""
+    """Write the number of a ruling, or that it is missing."""
     return "missing" if ruling.estimate is None else _of_ruling(ruling, ruling.estimate)
 
 
@@ -72,7 +72,7 @@ def _of_ruling(ruling: Ruling, value: float) -> str:
 
 
 def difference(pair: PairDocument) -> str:
-    """What sets the two people of a pair apart, and what that changes."""
+    """Say what differs between the people of a pair, and what that changes."""
     changes = " and ".join(
         f"{name} from {mine} to {other}"
         for name, (mine, other) in pair.sensitive.items()
@@ -86,7 +86,7 @@ def difference(pair: PairDocument) -> str:
 
 
 def shared(pair: PairDocument) -> str:
-    """What the two people of a pair have in common; names may have commas, so a semicolon divides
+    """List what the people of a pair have in common; names may have commas, so a semicolon divides
     them.
     """
     alike = [f"{name} {mine}" for name, (mine, other) in pair.sensitive.items() if mine == other]

@@ -435,7 +435,7 @@ class _Run:
 
 
 def read_settings(given: Mapping[str, object]) -> dict[str, Any]:
-    """Settings of a search by name or by the letter of the paper, as `ImageSearch` takes them."""
+    """Read settings of a search by name or the letter of the paper, as `ImageSearch` takes them."""
     defaults = {each.name: each.default for each in fields(ImageSearch)}
     hints = get_type_hints(ImageSearch)
     letters = {letter: name for name, (_, own) in SETTINGS.items() for letter in own}

@@ -300,7 +300,7 @@ def _mean_answers(name: str, texts: Sequence[Floats]) -> GroupAnswers:
 
 
 def _numbered(keys: Iterable[Key]) -> tuple[Ints, list[Key]]:
-    """Number the different keys in order of appearance; return each key's number, and the keys."""
+    """Assign numbers to the different keys in order of appearance; return them, and the keys."""
     numbers: dict[Key, int] = {}
     found = [numbers.setdefault(key, len(numbers)) for key in keys]
     return np.array(found, dtype=np.int64), list(numbers)

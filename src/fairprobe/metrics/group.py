@@ -118,7 +118,8 @@ def selection_rates(
     smallest: float = SMALLEST,
     groups: Any = None,
 ) -> SelectionRates:
-    """Selection rates and impact ratios by group; of several attributes, by their intersections.
+    """Measure selection rates and impact ratios by group; of several attributes, by their
+    intersections.
 
     `groups` are the values to expect (for several attributes {attribute: values}), so that those
     with nobody are named. `smallest` is the share of the people of known group below which a group
@@ -286,7 +287,7 @@ def _expected_values(expected: Any, names: list[str]) -> dict[str, tuple[Any, ..
 
 
 def _groups(attribute: str, values: Column, expected: Sequence[Any]) -> Groups:
-    """Expected values first, in their order, then the others that occur, sorted."""
+    """List expected values first, in their order, then the others that occur, sorted."""
     try:
         codes, found = pd.factorize(values)  # −1 for missing values
     except TypeError as error:

@@ -305,7 +305,7 @@ def _pairs(p: Any, p_other: Any, allowed: Any) -> tuple[Probabilities, Probabili
 
 
 def _probabilities(p: Any, name: str) -> Probabilities:
-    """Checked as numbers between 0 and 1, float32 if they came so."""
+    """Check that these are numbers between 0 and 1, float32 if they came so."""
     try:
         table = np.asarray(p)
         table = table if table.dtype.kind == "f" else table.astype(np.float64)

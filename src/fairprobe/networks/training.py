@@ -102,7 +102,7 @@ class Penalty(nn.Module, ABC):
     needs_hidden = True
 
     def begin(self, data: Dataset, first: Batch, z: Tensor) -> None:
-        """Prepares for the training data: `z` is all of it, `first` a batch that shows the
+        """Prepare for the training data: `z` is all of it, `first` a batch that shows the
         shapes.
         """
 
@@ -368,7 +368,7 @@ def _place(network: nn.Module) -> tuple[torch.device, torch.dtype]:
 
 
 def _check_fit(network: nn.Module, width: int, classes: int, outputs: Outputs) -> None:
-    """Tries one row, so that a long training does not fail later."""
+    """Try one row, so that a long training does not fail later."""
     device, dtype = _place(network)
     try:
         with torch.no_grad():

@@ -41,7 +41,7 @@ def base_rates_table(rates: BaseRates) -> RenderableType:
 
 
 def similar_tables(data: Dataset, pairs: Sequence[tuple[int, int, float]]) -> RenderableType:
-    """The pairs side by side, one below the other."""
+    """Show the pairs side by side, one below the other."""
     if not pairs:
         return Text("Nobody has a label that is opposite to that of somebody in another group.")
     parts: list[RenderableType] = []

@@ -24,7 +24,7 @@ class Listing:
     rows: Sequence[tuple[str, str, str, Mapping[str, str | list[str]]]]
 
     def markdown(self) -> str:
-        """A Markdown table, for the documentation."""
+        """Write a Markdown table, for the documentation."""
         head = ("name", "title", "about", *self.rows[0][3])
         rows = [
             (f"`{name}`", escaped(title), escaped(about), *map(_in_cell, facts.values()))
@@ -54,7 +54,7 @@ class Listing:
 
 
 def methods() -> Listing:
-    """The search methods."""
+    """List the search methods."""
     return Listing(
         [
             (
@@ -77,7 +77,7 @@ def methods() -> Listing:
 
 
 def repairs() -> Listing:
-    """The repairs: those that train a network, then those that stand around any model."""
+    """List the repairs: those that train a network, then those that stand around any model."""
     return Listing(
         [
             (
@@ -98,7 +98,7 @@ def repairs() -> Listing:
 
 
 def measures() -> Listing:
-    """The measures that a policy can limit."""
+    """List the measures that a policy can limit."""
     return Listing(
         [
             (
@@ -116,7 +116,7 @@ def measures() -> Listing:
 
 
 def formats() -> Listing:
-    """The formats of models that can be loaded."""
+    """List the formats of models that can be loaded."""
     from fairprobe.models import FORMATS
 
     return Listing(

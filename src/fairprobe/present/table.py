@@ -69,7 +69,7 @@ class Table:
         return any(isinstance(cell, Cell) for row in self.rows for cell in row)
 
     def markdown(self, *, longest: int = LONGEST) -> str:
-        """A Markdown table; texts are escaped, and cut at `longest` characters."""
+        """Write a Markdown table; texts are escaped, and cut at `longest` characters."""
         rule = [":--" if place in self.words else "--:" for place in range(len(self.head))]
         rows = [[cell.line for cell in row] for row in self.cells]
         head, *body = [
@@ -79,7 +79,7 @@ class Table:
         return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body))
 
     def terminal(self, *, unbroken: int = 1) -> RichTable:
-        """A table for rich; its first `unbroken` columns are never broken into lines."""
+        """Build a table for rich; its first `unbroken` columns are never broken into lines."""
         from rich.table import Table as RichTable
         from rich.text import Text
 
@@ -105,7 +105,7 @@ class Table:
 
 
 def measure_cell(measure: Interval | None, write: Callable[[float], str] = percent) -> Cell:
-    """A measure with its interval in small print; one that is not defined says so."""
+    """Write a measure with its interval in small print; one that is not defined says so."""
     estimate = None if measure is None else estimate_of(measure)
     if measure is None or estimate is None:
         return Cell(UNDEFINED, "not defined")

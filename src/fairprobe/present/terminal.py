@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def datasets_table(entries: Sequence[Entry]) -> RenderableType:
-    """What data sets there are: a table, and below it where each comes from."""
+    """List data sets: a table, and below it where each comes from."""
     table = Table(title="Data sets", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in ("name", "rows", "attributes", "sensitive ones"):
         table.add_column(name, justify="right" if name in ("rows", "attributes") else "left")

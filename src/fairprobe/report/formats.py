@@ -46,7 +46,7 @@ Interval: TypeAlias = _Ends | Mapping[str, Any]
 
 
 def percent(share: float) -> str:
-    """A share: 0.012 %, 4.0 %, 35.1 %.
+    """Write a share: 0.012 %, 4.0 %, 35.1 %.
 
     One decimal from 10 % on, two digits that matter below. What is not quite nothing, or not quite
     all, is never written as 0 % or 100 %.
@@ -64,7 +64,7 @@ def percent(share: float) -> str:
 
 
 def one_in(share: float) -> str:
-    """A share as people say it: 1 in 240, 1 in 3, 3 in 4, Nearly all."""
+    """Write a share as people say it: 1 in 240, 1 in 3, 3 in 4, Nearly all."""
     if share > 0.95:
         return "Nearly all"
     if share >= 0.42:
@@ -75,23 +75,23 @@ def one_in(share: float) -> str:
 
 
 def points(difference: float) -> str:
-    """A difference between two shares: 72.4 percentage points."""
+    """Write a difference between two shares: 72.4 percentage points."""
     return percent(difference).replace("%", "percentage points")
 
 
 def change(difference: float) -> str:
-    """A difference with its sign: +0.4 points, −1.5 points, or 0.0 points."""
+    """Write a difference with its sign: +0.4 points, −1.5 points, or 0.0 points."""
     text = f"{100 * difference:+.1f}{SPACE}points".replace("-", "−")
     return f"0.0{SPACE}points" if text[1:].startswith("0.0") else text
 
 
 def level(confidence: float) -> str:
-    """The confidence of an interval: 95 %."""
+    """Write the confidence of an interval: 95 %."""
     return f"{100 * confidence:g}{SPACE}%"
 
 
 def interval(measure: Interval, write: Callable[[float], str] = percent) -> str:
-    """The interval of a measure: 4.3 % to 4.7 %; nothing where it has none."""
+    """Write the interval of a measure: 4.3 % to 4.7 %; nothing where it has none."""
     low, high = (_part(measure, name) for name in ("low", "high"))
     return "" if low is None or high is None else f"{write(low)}{SPACE}to{SPACE}{write(high)}"
 
@@ -112,7 +112,7 @@ def with_interval(measure: _Estimated, write: Callable[[float], str] = percent) 
 
 
 def estimate_of(measure: Interval) -> float | None:
-    """The number that an interval is about."""
+    """Return the number that an interval is about."""
     return _part(measure, "estimate")
 
 
@@ -132,7 +132,7 @@ def decimal(value: float) -> str:
 
 
 def amount(value: float) -> str:
-    """An answer in its own unit: 12,345, 151.2, 4.13, 0.0021."""
+    """Write an answer in its own unit: 12,345, 151.2, 4.13, 0.0021."""
     size = abs(value)
     if size == 0:
         return "0"
@@ -154,7 +154,7 @@ def ratio(value: float) -> str:
 
 
 def pixels(height: int | None, width: int | None) -> str:
-    """A comma and 64 × 48 pixels; nothing where they are not known."""
+    """Write a comma and 64 × 48 pixels; nothing where they are not known."""
     return "" if height is None or width is None else f", {width} × {height}{SPACE}pixels"
 
 
@@ -190,30 +190,30 @@ def date(created: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text with ordinary spaces, which people can search and terminals can break."""
+    """Return a text with ordinary spaces, which people can search and terminals can break."""
     return text.replace(SPACE, " ")
 
 
 def tied(text: str) -> str:
-    """A sentence whose percent signs stay with their numbers."""
+    """Keep percent signs with their numbers in a sentence."""
     return text.replace(" %", f"{SPACE}%")
 
 
 def listed(words: Iterable[str]) -> str:
-    """A, b and c."""
+    """Join words: a, b and c."""
     *most, last = list(words) or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def folded(names: Iterable[str], *, most: int = 30) -> str:
-    """A, b, c; of many, the first ones and how many more."""
+    """Join words: a, b, c; of many, the first ones and how many more."""
     all_names = list(names)
     more = f" and {count(len(all_names) - most)} more" if len(all_names) > most else ""
     return ", ".join(all_names[:most]) + more
 
 
 def quoted(names: Iterable[str], *, most: int = 6) -> str:
-    """“a”, “b” and “c”, or the first ones and how many more."""
+    """Quote and join words: “a”, “b” and “c”, or the first ones and how many more."""
     all_names = list(names)
     more = [f"{count(len(all_names) - most)} more"] if len(all_names) > most else []
     return listed([*(f"“{name}”" for name in all_names[:most]), *more])
@@ -230,7 +230,7 @@ def plural(number: float, one: str, many: str | None = None) -> str:
 
 
 def in_words(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Settings as names and values that people read."""
+    """Write settings as names and values that people read."""
     return [(str(name).replace("_", " "), _value(value)) for name, value in settings.items()]
 
 

@@ -157,7 +157,7 @@ def _model_of(
 
 
 def _within(folder: Path, name: str) -> str:
-    """A name as it is typed: that of a repaired model is relative to the folder of its run."""
+    """Return a name as typed: that of a repaired model is relative to the folder of its run."""
     is_repaired = name.startswith((f"{MODEL}/", f"{REFUSED}/"))
     return str(folder / name) if is_repaired else name
 
@@ -180,8 +180,8 @@ def _check_same(model: Model, origin: ModelOrigin) -> None:
 
 
 def _content(name: str | None, files: dict[str, str]) -> str | None:
-    """What a name stands for wherever it lies: the digest of a file, with the function in it; an
-    address or a module is its own name.
+    """Identify what a name refers to, in any folder: the digest of a file, with the function in it;
+    an address or a module is its own name.
     """
     if name is None or name in files:
         return None if name is None else files[name]

@@ -47,8 +47,8 @@ class AuditResult(ABC, Generic[AnyRun]):
         """All of it as a typed document."""
 
     def files(self) -> Mapping[str, Write]:
-        """What a run folder holds besides its document and report: a name and what writes it. The
-        first is what is hardest to get back.
+        """List what a run folder has besides its document and report: a name and what writes it.
+        The first is what is hardest to get back.
         """
         return {}
 
@@ -250,7 +250,7 @@ class HashedFile:
 
 
 def hashed_files(folder: Path | str) -> list[HashedFile]:
-    """The files of a run folder with their SHA-256, in alphabetical order. Links are left out."""
+    """List the files of a run folder with their SHA-256, in alphabetical order, without links."""
     place = Path(folder)
     files = sorted(each for each in place.rglob("*") if each.is_file() and not each.is_symlink())
     return [

@@ -80,7 +80,7 @@ def angular_distance(first: float, second: float) -> float:
 
 
 def components(mask: Mask, least: int = 1) -> tuple[Numbers, int]:
-    """Number the connected parts of a mask that have at least `least` pixels: 1 … n, and n."""
+    """Label the connected parts of a mask that have at least `least` pixels: 1 … n, and n."""
     numbers = np.zeros(mask.shape, dtype=np.int32)
     if not mask.any():
         return numbers, 0

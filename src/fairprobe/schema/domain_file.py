@@ -92,7 +92,7 @@ class Declared:
 
 
 def write_domain(what: Coding | Declared, path: Path | str, *, rows: Rows | None = None) -> None:
-    """Writes a file to edit. Constraints made of code are left out. What the coded rows of a table
+    """Write a file to edit. Constraints made of code are left out. What the coded rows of a table
     suggest is added as comments.
     """
     write_text(Path(path), HEAD + domain_text(what, rows=rows))

@@ -334,7 +334,7 @@ def _implied(one: Attribute, other: Attribute, codes: Rows) -> Iterator[Implicat
 
 
 def _rules(table: Ints) -> Iterator[tuple[int, int]]:
-    """(a, b) for each row a of the table that lies in column b, which is not most people's."""
+    """List (a, b) for each row a of the table in column b, which is not the most frequent one."""
     support, best = table.sum(axis=1), table.argmax(axis=1)
     hits = table[np.arange(len(table)), best]
     is_rule = (support >= SUPPORT) & (hits >= CONFIDENCE * support)

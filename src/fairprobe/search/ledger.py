@@ -252,7 +252,7 @@ def size(records: Entered) -> int:
 
 
 def in_memory(records: Entered, dtype: np.dtype[Any]) -> Records:
-    """These records, or those in these files."""
+    """Return these records, or those in these files."""
     if isinstance(records, np.ndarray):
         return records
     return joined([np.empty(0, dtype), *(np.fromfile(each.path, dtype) for each in records)])
@@ -270,7 +270,7 @@ def part_of(spills: Sequence[Spill], number: int, dtype: np.dtype[Any]) -> Recor
 
 
 def joined(parts: Sequence[Records]) -> Records:
-    """Records one behind the other, without a look at their fields: five times as fast."""
+    """Join records, without a look at their fields: five times as fast."""
     if len(parts) == 1:
         return parts[0]
     dtype = parts[0].dtype

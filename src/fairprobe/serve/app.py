@@ -48,7 +48,7 @@ ROUTES = [
 
 
 def application(settings: ServeSettings) -> Starlette:
-    """The dashboard as an ASGI application. Its queue starts jobs while somebody runs it
+    """Build the dashboard as an ASGI application. Its queue starts jobs while somebody runs it
     (`Queue.running`).
     """
     app = Starlette(
@@ -65,7 +65,7 @@ def application(settings: ServeSettings) -> Starlette:
 
 
 def static(request: Request) -> Response:
-    """A style sheet or a script. Its address changes with its content."""
+    """Serve a style sheet or a script. Its address changes with its content."""
     try:
         content, kind = asset(request.path_params["file"])
     except LookupError:
@@ -74,7 +74,7 @@ def static(request: Request) -> Response:
 
 
 def _mistake(request: Request, error: Exception) -> Response:
-    """A sentence about what is wrong."""
+    """Answer with a sentence about what is wrong."""
     return _error(request, 404 if isinstance(error, NotServedError) else 400, str(error))
 
 

@@ -105,7 +105,7 @@ class Browser:
     # -- a page ------------------------------------------------------------------------------------
 
     def page(self, query: Query, number: int) -> Found:
-        """A page of a query, counted from 0; the last one if there are not so many."""
+        """Return a page of a query, counted from 0; the last one if there are not so many."""
         total = len(self) if query.is_everything else len(self._kept(query.filters))
         pages = max(1, -(-total // PAGE))
         number = min(max(number, 0), pages - 1)
@@ -134,7 +134,7 @@ class Browser:
         return self._pairs(order[start - block : start - block + AHEAD])
 
     def _pairs(self, rows: Ints) -> list[tuple[int, Pair]]:
-        """Findings by their numbers, in this order."""
+        """Return findings by their numbers, in this order."""
         if len(rows) == 0:
             return []
         wanted = np.sort(rows)
@@ -157,7 +157,7 @@ class Browser:
     # -- filters and orders ------------------------------------------------------------------------
 
     def _kept(self, filters: Query) -> Ints:
-        """The numbers of the findings that a query keeps."""
+        """Return the numbers of the findings that a query keeps."""
         return self._remembered(filters, lambda: self._filter(filters))
 
     def _filter(self, query: Query) -> Ints:
@@ -248,7 +248,7 @@ class Browser:
         return [words[value] for value in values]
 
     def _remembered(self, key: object, make: Callable[[], Answer]) -> Answer:
-        """An answer from memory, or a new one; those used longest ago are forgotten."""
+        """Return an answer from memory, or a new one; those used longest ago are forgotten."""
         with self._lock:
             if key in self._answers:
                 self._answers.move_to_end(key)
@@ -352,7 +352,7 @@ def _csv_lines(rows: Any) -> str:
 
 
 def query_of(given: Mapping[str, str], findings: Findings) -> Query:
-    """The query that a page's address holds. What is empty or is no number is left out."""
+    """Read the query in a page's address. Leave out what is empty or not a number."""
     domain, ranges = findings.domain, []
     for column, attribute in enumerate(domain.attributes):
         low, high = (_number(given.get(f"{end}{column}", "")) for end in ("min", "max"))

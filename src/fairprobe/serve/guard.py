@@ -93,7 +93,7 @@ class Guard:
         return self._most_upload + LARGEST if scope["path"] == "/upload" else LARGEST
 
     def _refusal(self, request: Request, most: int) -> Response | None:
-        """What is answered in the place of a page; None for a request that may pass."""
+        """Return the answer in place of a page; None for a request that may pass."""
         headers, port = request.headers, (request.scope.get("server") or ("", 0))[1]
         ours = {f"{name}:{port}" for name in NAMES}
         if not _is_only(headers, "host", ours):

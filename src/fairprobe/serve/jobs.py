@@ -240,7 +240,7 @@ class Queue:
         return sum(not (self._folder / name / RESULT).exists() for name in self._ids())
 
     def log(self, name: str) -> str:
-        """The end of what a job's command printed."""
+        """Return the end of what a job's command printed."""
         self.job(name)
         try:
             with (self._folder / name / "log.txt").open("rb") as file:
@@ -430,7 +430,7 @@ def _read(file: Path, kind: type[Struct]) -> Struct | None:
 
 
 def _free_lock(folder: Path) -> int | None:
-    """The lock of a job that no process holds; None if one does."""
+    """Take the lock of a job; None if another process has it."""
     try:
         return lock_file(folder / "lock")
     except OSError:

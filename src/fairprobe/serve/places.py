@@ -34,7 +34,7 @@ class NotServedError(StorageError):
 
 
 def find(root: Path, name: str) -> Place:
-    """The run of this name. Links, hidden folders and ways up are refused."""
+    """Open the run of this name. Links, hidden folders and ways up are refused."""
     parts = name.split("/")
     bad = any(not part or part.startswith(".") or "\\" in part or "\0" in part for part in parts)
     missing = NotServedError(

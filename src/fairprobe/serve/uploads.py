@@ -58,7 +58,7 @@ def uploads(settings: ServeSettings) -> list[Upload]:
 
 
 def upload_of(settings: ServeSettings, key: str) -> Upload:
-    """The table of this key."""
+    """Return the table of this key."""
     path = folder_of(settings) / key if KEY.fullmatch(key) else None
     if path is None or not path.is_file() or path.is_symlink():
         raise SettingError("There is no such table here. Upload it on the page Start.")
@@ -66,7 +66,7 @@ def upload_of(settings: ServeSettings, key: str) -> Upload:
 
 
 def upload_with(settings: ServeSettings, digest: str | None) -> Upload | None:
-    """The table with these contents, if it was uploaded."""
+    """Find the table with these contents, if it was uploaded."""
     every = uploads(settings) if digest else []
     return next((each for each in every if each.path.parent.name == digest), None)
 
@@ -106,7 +106,7 @@ async def keep(settings: ServeSettings, name: str, parts: AsyncIterator[bytes]) 
 
 @lru_cache(maxsize=16)
 def columns_of(path: Path) -> tuple[Column, ...]:
-    """The columns of a table."""
+    """Return the columns of a table."""
     frame = read(path).frame
     columns = []
     for name in frame.columns:

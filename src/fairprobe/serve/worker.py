@@ -52,7 +52,7 @@ def work(folder: Path, lock: int, words: list[str]) -> int:
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the program."""
     folder, lock = Path(sys.argv[1]), int(sys.argv[2])
     code = work(folder, lock, sys.argv[3:])
     write_result(folder, code)

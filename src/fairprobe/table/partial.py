@@ -35,7 +35,7 @@ def prepare(
     counterparts: CounterpartKind = "twins",
     decision: Decision | None = None,
 ) -> tuple[Dataset, Model]:
-    """Data and model as an audit takes them."""
+    """Return data and model as an audit takes them."""
     chosen = data.with_sensitive(sensitive).with_counterparts(counterparts)
     ready = as_model(model, chosen).with_decision(decision, chosen)
     check_classes(ready, chosen)

@@ -61,7 +61,7 @@ def _number(
 def _groups(
     attribute: str, names: list[str], own: Ints, selected: Mask, weights: Floats
 ) -> list[WeightedNumber]:
-    """Selection rates, impact ratios and the difference, from as many people as would be as
+    """Measure selection rates, impact ratios and the difference, from as many people as would be as
     certain unweighted.
     """
     there = [value for value in range(len(names)) if weights[own == value].any()]

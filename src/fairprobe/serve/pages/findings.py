@@ -29,7 +29,7 @@ TITLES = {
 
 
 def show(request: Request) -> Response:
-    """A page of findings."""
+    """Show a page of findings."""
     run, given = run_of(request), request.query_params
     browser = run.browser
     query = query_of(given, browser.findings)
@@ -100,7 +100,7 @@ def pair(request: Request) -> Response:
 
 
 def download(request: Request) -> Response:
-    """The findings that the filters keep, as CSV."""
+    """Return the findings that the filters keep, as CSV."""
     run = run_of(request)
     query = query_of(request.query_params, run.browser.findings)
     name = f"{PurePosixPath(run.name).name}-findings.csv"

@@ -45,7 +45,7 @@ def one(request: Request) -> Response:
 
 
 def log(request: Request) -> Response:
-    """The log as text."""
+    """Return the log as text."""
     text = desk_of(request).queue.log(request.path_params["id"])
     return PlainTextResponse(printable(text))
 
@@ -58,7 +58,7 @@ async def cancel(request: Request) -> Response:
 
 
 async def events(request: Request) -> Response:
-    """The state of a job, again whenever it changed, until it is over (server-sent events)."""
+    """Send the state of a job whenever it changed, until it is over (server-sent events)."""
     await run_in_threadpool(_view, request)
 
     async def stream() -> AsyncIterator[str]:

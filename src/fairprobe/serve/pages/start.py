@@ -25,7 +25,7 @@ AT_ONCE = 2**20  # bytes
 
 
 def show(request: Request) -> Response:
-    """What can be audited; and, once that is chosen, how."""
+    """Show what can be audited; and, once that is chosen, how."""
     desk, given = desk_of(request), request.query_params
     chosen = Given()
     if key := given.get("table", ""):
