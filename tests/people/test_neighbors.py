@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from fairprobe.arrays import Floats, Rows
+from fairprobe.datasets import adult
 from fairprobe.people import neighbors as module
 from fairprobe.people.neighbors import Distance, Neighbors
 from fairprobe.schema.domain import Attribute, Domain
@@ -190,3 +192,13 @@ def test_nobody_asked_for_is_nobody_found(fitted: Neighbors) -> None:
     nobody = fitted.records[:0]
     assert fitted.nearest(nobody, 3).shape == (0, 3)
     assert fitted.how_far(nobody).shape == (0,)
+
+
+def test_neighbors_do_not_depend_on_the_number_of_threads() -> None:
+    data = adult()
+    found = []
+    for threads in (1, 2):
+        with threadpool_limits(threads, user_api="blas"):
+            fitted = Neighbors.fit(data.domain, data.x[:20_000], rng=np.random.default_rng(0))
+            found.append(fitted.nearest_of(np.arange(20_000), 70))
+    assert (found[0] == found[1]).all()

@@ -10,15 +10,20 @@ The search is approximate: records are divided by their nearest of about √n ce
 compared with the records of the centers nearest to its own.
 
 `Neighbors.measure` has no rounding errors before the exact comparison, because the weights are
-powers of two: what it says of somebody does not depend on who is asked about at the same time.
+powers of two: what it says of somebody does not depend on who is asked about at the same time. The
+other matrix products round, in an order that depends on the number of threads, so they use one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from fairprobe.arrays import Floats, Ints, Mask, Rows
 from fairprobe.schema.domain import Domain
@@ -105,6 +110,18 @@ class Distance:
         return total
 
 
+@cache
+def _blas() -> Any:
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Run numpy's matrix products on one thread, so that equally near records stay in order."""
+    with _blas().limit(limits=1):
+        yield
+
+
 @dataclass(frozen=True)
 class Neighbors:
     """Records, divided by their nearest center."""
@@ -119,6 +136,7 @@ class Neighbors:
     integer_centers: Vectors
 
     @classmethod
+    @one_blas_thread()
     def fit(cls, domain: Domain, x: Rows, *, rng: np.random.Generator) -> Neighbors:
         """Divide the records by centers drawn from them."""
         distance = Distance.fit(domain, x)
@@ -142,6 +160,7 @@ class Neighbors:
             vectors = _weighted(vectors, distance.weights)
         return cls(x, distance, vectors, centers, own, tuple(near), integers, integer_centers)
 
+    @one_blas_thread()
     def nearest(self, x: Rows, k: int) -> Ints:
         """(N, k) about the k nearest records of each row, in no order. Of fewer than k records,
         some come twice.
@@ -150,6 +169,7 @@ class Neighbors:
         center = _nearest_center(vectors, self.distance.weights, self.centers)
         return self._nearest(vectors, center, k)
 
+    @one_blas_thread()
     def nearest_of(self, records: Ints, k: int, *, most: int | None = None) -> Ints:
         """(N, k) the same for some of the records, by their numbers; nobody is among their own.
         Each is compared with at most `most` others.
