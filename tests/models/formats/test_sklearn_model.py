@@ -49,8 +49,9 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
+from fairprobe.datasets import german
 from fairprobe.errors import FairprobeError, ModelError, StorageError
-from fairprobe.models import TorchModel
+from fairprobe.models import TorchModel, load_model
 from fairprobe.models.formats.base import Opened
 from fairprobe.models.formats.sklearn_model import (
     open_encoder_object,
@@ -133,6 +134,22 @@ def test_an_mlp_fitted_on_a_dataframe_is_asked_without_a_warning_about_names() -
     np.testing.assert_allclose(
         network_answers(opened, ARRAY), model.predict_proba(NUMBERS), atol=1e-5
     )
+
+
+class Stubborn(MLPClassifier):  # type: ignore[misc]
+    def predict_proba(self, x: Any) -> Any:
+        return super().predict_proba(x) ** 2
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_mlp_that_answers_otherwise_than_its_weights_is_no_white_box() -> None:
+    data = german()
+    model = Stubborn((4,), max_iter=5).fit(data.x, data.y)
+    opened = load_model(model, data)
+    assert not isinstance(opened, TorchModel)
+    assert "other scores than the model itself" in str(opened.about)
+    same = load_model(MLPClassifier((4,), max_iter=5).fit(data.x, data.y), data)
+    assert isinstance(same, TorchModel)
 
 
 def test_a_search_over_settings_and_a_frozen_model_are_seen_through() -> None:
