@@ -605,7 +605,7 @@ def test_an_error_of_the_users_network_is_one_line_and_names_no_file_of_ours() -
     assert "\n" not in str(said.value)
     with pytest.raises(ModelError) as said:
         opened(nn.Sequential(nn.Flatten(), nn.Linear(5, CLASSES)))
-    assert "fairprobe/" not in str(said.value)
+    assert "src/fairprobe/" not in str(said.value)
 
 
 def test_a_target_that_defines_no_classes_is_refused_with_the_reason(tmp_path: Path) -> None:

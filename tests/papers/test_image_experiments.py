@@ -396,6 +396,7 @@ def test_faces_of_any_size_are_jobs_of_their_own() -> None:
         jobs(side="4")
 
 
+@pytest.mark.usefixtures("assets")
 @pytest.mark.parametrize("chosen", [Table10(), ColoredMNIST(), FaceTables()])
 def test_a_title_has_as_many_repeats_as_were_done(
     chosen: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
